@@ -71,12 +71,17 @@ pub(crate) const RULES: &[Checked] = &[
         sources: &[
             Source { document: Document::Rfc1813, section: "3.3.6" },
             Source { document: Document::Rfc1813, section: "3.3.7" },
+            Source { document: Document::Rfc1813, section: "3.3.16" },
+            Source { document: Document::Rfc1813, section: "3.3.17" },
             Source { document: Document::Rfc8881, section: "18.22" },
+            Source { document: Document::Rfc8881, section: "18.23" },
             Source { document: Document::Rfc8881, section: "18.32" },
         ],
-        sentence: "A READ returns no more bytes than were asked for, and a WRITE counts no more than were sent.",
-        explanation: "The counts of the result are compared with those of the arguments. The \
-            rule depends on the reply belonging to its call, as write-chunk-count does.",
+        sentence: "A READ or READDIR returns no more bytes than were asked for, and a WRITE counts no more than were sent.",
+        explanation: "The counts of the result are compared with those of the arguments. For \
+            READDIR and READDIRPLUS, the entries with the mark of the end are compared with count \
+            or maxcount. The limit includes the attributes and the verifier before them, but \
+            servers differ there. The rule depends on the reply belonging to its call, as write-chunk-count does.",
         check: Check::Transaction(result_count),
     },
     Checked {
@@ -116,11 +121,13 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
 /// True unless arguments and results were read to their end, with nothing after them.
 pub(crate) fn may_break(transaction: &Transaction) -> bool {
     let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
+    let is_wrong =
+        |it: &Operation| exceeds(it).is_some() || exceeds_entries(it).is_some() || stable(it).is_some();
     [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
         || transaction.details.returns_tag == Some(false)
         || wrong_results(transaction).is_some()
-        || transaction.details.operations.iter().any(|it| exceeds(it).is_some() || stable(it).is_some())
+        || transaction.details.operations.iter().any(is_wrong)
 }
 
 /// The wrong number of results of a COMPOUND, or the wrong status.
@@ -144,6 +151,12 @@ fn exceeds(operation: &Operation) -> Option<(u64, u64)> {
     let is_counted = operation.kind.is_read() || operation.stable[1].is_some();
     let (found, most) = (operation.result_count?, operation.count?);
     (is_counted && operation.status == Some(0) && found > most).then_some((found, most))
+}
+
+/// The bytes of directory entries in a result, and the lower limit of its arguments.
+fn exceeds_entries(operation: &Operation) -> Option<(u64, u64)> {
+    let (found, most) = (u64::from(operation.entry_bytes?), operation.count?);
+    (operation.status == Some(0) && found > most).then_some((found, most))
 }
 
 /// The stable_how of a result, and the higher one of its arguments.
@@ -303,6 +316,14 @@ fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
     let operations = transaction.details.operations.iter().filter(is_own);
     for (operation, (found, most)) in operations.filter_map(|it| Some((it, exceeds(it)?))) {
         let words = format!("{} of {most} bytes was answered with a count of {found}", operation.name());
+        let finding = chunks::by_answerer(transaction, view, words);
+        let finding = finding.values(Value::Bytes(found), Value::Bytes(most));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+    let listings = transaction.details.operations.iter().filter(|_| is_read(transaction));
+    for (operation, (found, most)) in listings.filter_map(|it| Some((it, exceeds_entries(it)?))) {
+        let words =
+            format!("{} of {most} bytes was answered with {found} bytes of entries", operation.name());
         let finding = chunks::by_answerer(transaction, view, words);
         let finding = finding.values(Value::Bytes(found), Value::Bytes(most));
         findings.add(chunks::paired(transaction, view, finding));

@@ -21,7 +21,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{CallIdentity, Kind, Observed};
 use rdmascope_dissector::observation::{Outstanding, Sent};
-use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
+use rdmascope_dissector::transaction::{AuthFault, Direction, Message, Outcome, Part, Seen, Transaction};
 use rdmascope_wire::rpcrdma::VERSION;
 use rdmascope_wire::{Cause, Layer, Xid, rpc};
 
@@ -157,6 +157,18 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sentence: "A call has version 2 of the RPC protocol.",
         explanation: "The rule checks rpcvers of every inline call.",
         check: Check::Sent(rpc_version),
+    },
+    Checked {
+        id: "rpc-credential",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc5531, section: "8.2" },
+            Source { document: Document::Rfc5531, section: "A" },
+        ],
+        sentence: "A credential or verifier has at most 400 bytes, and AUTH_SYS names at most 16 groups.",
+        explanation: "The rule covers every call and reply whose RPC header can be read. A \
+            machine name in AUTH_SYS has at most 255 bytes.",
+        check: Check::Transaction(credential),
     },
     Checked {
         id: "rpc-reply-status",
@@ -403,9 +415,12 @@ pub(crate) fn may_break(sent: &Sent<'_>, calls: &EarlierCalls) -> bool {
         || rpc_version_of(sent).is_some_and(|version| version != rpc::VERSION)
 }
 
-/// True unless the reply reports success.
+/// True unless the reply reports success and no credential or verifier is at fault.
 pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
+    let has_fault = |message: &Option<Message>| message.as_ref().is_some_and(|it| it.auth_fault.is_some());
     transaction.rpc_status != Some(rpc::Status::Success)
+        || has_fault(&transaction.call)
+        || has_fault(&transaction.reply)
 }
 
 /// For a call whose XID is outstanding: whether it is the same call; `Some(None)` if unknown.
@@ -586,6 +601,30 @@ fn rpc_version(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'
     if let Some(found) = rpc_version_of(sent).filter(|version| *version != rpc::VERSION) {
         let finding = sent.finding(view, format!("a call of version {found} of RPC"));
         findings.add(finding.values(Value::Count(found.into()), Value::Count(rpc::VERSION.into())));
+    }
+}
+
+fn credential(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let direction = transaction.direction;
+    let (caller, answerer) = (view.caller(direction), view.answerer(direction));
+    for (by, message) in [(caller, &transaction.call), (answerer, &transaction.reply)] {
+        let Some((message, fault)) = message.as_ref().and_then(|it| Some((it, it.auth_fault?))) else {
+            continue;
+        };
+        let (words, found, allowed) = match fault {
+            AuthFault::LongCredential(bytes) => (format!("a credential of {bytes} bytes"), bytes, 400),
+            AuthFault::LongVerifier(bytes) => (format!("a verifier of {bytes} bytes"), bytes, 400),
+            AuthFault::Groups(count) => (format!("an AUTH_SYS credential with {count} groups"), count, 16),
+            AuthFault::MachineName(bytes) => {
+                (format!("an AUTH_SYS credential with a machine name of {bytes} bytes"), bytes, 255)
+            }
+        };
+        let value = match fault {
+            AuthFault::Groups(_) => |count: u32| Value::Count(count.into()),
+            _ => |bytes: u32| Value::Bytes(bytes.into()),
+        };
+        let finding = Finding::new(words).by(by).of(transaction).message(message);
+        findings.add(finding.values(value(found), value(allowed)));
     }
 }
 

@@ -69,6 +69,16 @@ pub(super) const RULES: &[Checked<Read>] = &[
         check: Check::Faulty(faults::version),
     },
     Checked {
+        id: "packet-opcode",
+        level: Level::Violation,
+        sources: &[PACKETS],
+        sentence: "The opcode of a packet is one that reliable connections define.",
+        explanation: "The rule covers packets with the ICRC of their bytes, on connections with \
+            RPC-over-RDMA. A receiver drops a packet with a reserved opcode. Opcodes of other \
+            transports are not covered. operation-foreign covers FLUSH and ATOMIC WRITE.",
+        check: Check::Faulty(faults::opcode),
+    },
+    Checked {
         id: "packet-partition-key",
         level: Level::Violation,
         sources: &[PACKETS],

@@ -2,7 +2,9 @@
 
 mod clock;
 mod cm;
+mod contexts;
 mod copies;
+mod ends;
 mod heard;
 mod iwarp;
 mod known;
@@ -25,11 +27,12 @@ use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
 pub(crate) use copies::{Copies, Sighting};
+use ends::EndRef;
 pub(crate) use iwarp::TcpFlow;
 use known::KnownConnections;
 use newcomers::Newcomers;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
-use sessions::{EndRef, Sessions};
+use sessions::Sessions;
 use steps::{Clock, Step};
 
 /// The configuration of an engine.
@@ -211,7 +214,8 @@ impl Engine {
         let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
-        let followed = segment.and_then(|segment| Some((segment, sessions.find_tcp(&TcpFlow::of(segment))?)));
+        let followed = segment
+            .and_then(|segment| Some((segment, sessions.find_tcp(&TcpFlow::of(segment), segment.context)?)));
         // A held segment is followed too, but has no connection yet.
         let is_followed = followed.is_some()
             || segment.is_some_and(|segment| newcomers.has_segment_of(TcpFlow::of(segment)));
@@ -228,8 +232,8 @@ impl Engine {
         };
         totals.copies += u64::from(copy_of.is_some());
         let mut place = None;
-        if let (Ok(frame), Some(Ok(transport)), Some(_)) = (frame, transport, copy_of) {
-            place = sessions.find(&flow(frame, transport));
+        if let (Ok(frame), Some(Ok(transport)), Some(first)) = (frame, transport, copy_of) {
+            place = sessions.find_copied(&flow(frame, transport), first, frame.context);
         } else if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
             let message = transport.cm_message();
             totals.count_packet(transport, message.is_some());
@@ -241,8 +245,16 @@ impl Engine {
                 report(event);
             };
             let record = Some(record);
-            let mut stage =
-                Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
+            let mut stage = Stage {
+                config,
+                record,
+                context: 0,
+                known,
+                sessions,
+                newcomers,
+                transactions,
+                report: &mut counting,
+            };
             place = match message {
                 Some(_) if dropped => None,
                 Some(message) => cm::handle(&mut stage, frame, (&message, transport.payload), seen),
@@ -252,8 +264,8 @@ impl Engine {
             totals.contradicted_connections = known.contradicted;
             totals.first_contradiction = known.first_contradiction;
         }
-        if let (Some(segment), Some(_)) = (segment, copy_of) {
-            place = sessions.find_tcp(&TcpFlow::of(segment));
+        if let (Some(segment), Some(first)) = (segment, copy_of) {
+            place = sessions.find_copied_segment(&TcpFlow::of(segment), first, segment.context);
             totals.segments += 1;
         } else if let Some(segment) = segment {
             // As with ICRCs: if no checksum is correct or left to an adapter, they are meaningless.
@@ -265,6 +277,7 @@ impl Engine {
             let mut stage = Stage {
                 config,
                 record: Some(record),
+                context: 0,
                 known,
                 sessions,
                 newcomers,
@@ -312,14 +325,14 @@ impl Engine {
                 headers,
                 of_connection,
                 connection,
-                copy_of,
+                copy_of: copy_of.map(|first| first.seen),
                 speaks_rpc,
                 contents,
             }));
         }
         let payload = transport.and_then(Result::ok).map_or(0, |transport| transport.payload_length);
         match copy_of {
-            Some(first) => Need::OfCopy(first.frame),
+            Some(first) => Need::OfCopy(first.seen.frame),
             None if payload > 0 && self.transactions.bulk_of(seen.frame) == payload => Need::Nothing,
             None => Need::Something,
         }
@@ -327,12 +340,12 @@ impl Engine {
 
     /// Whether a segment belongs to a known iWARP connection.
     pub(crate) fn follows(&self, segment: &Segment<'_>) -> bool {
-        self.sessions.find_tcp(&TcpFlow::of(segment)).is_some()
+        self.sessions.find_tcp(&TcpFlow::of(segment), segment.context).is_some()
     }
 
     /// The FPDUs in a segment of a known iWARP connection that was not handled yet.
     pub(crate) fn contents(&self, record: &Record<'_>, segment: &Segment<'_>) -> Option<Contents> {
-        let place = self.sessions.find_tcp(&TcpFlow::of(segment))?;
+        let place = self.sessions.find_tcp(&TcpFlow::of(segment), segment.context)?;
         let seen = Seen { frame: record.number, time: record.time };
         self.sessions.get(place.session)?.contents(place.end, seen, segment)
     }
@@ -370,8 +383,16 @@ impl Engine {
             totals.count(&event);
             report(event);
         };
-        let result =
-            work(&mut Stage { config, record: None, known, sessions, newcomers, transactions, report });
+        let result = work(&mut Stage {
+            config,
+            record: None,
+            context: 0,
+            known,
+            sessions,
+            newcomers,
+            transactions,
+            report,
+        });
         totals.connections = sessions.count(transactions.numbered());
         result
     }
@@ -394,6 +415,8 @@ struct Stage<'a> {
     config: &'a Config,
     /// The current record.
     record: Option<&'a Record<'a>>,
+    /// The [context](Frame::context) of the packet that is handled.
+    context: u32,
     known: &'a mut KnownConnections,
     sessions: &'a mut Sessions,
     newcomers: &'a mut Newcomers,
@@ -412,10 +435,11 @@ impl Stage<'_> {
         dropped: bool,
     ) -> Option<EndRef> {
         let Bth { opcode, psn, .. } = transport.bth;
+        let key = flow(frame, transport);
         let (Service::ReliableConnection, Some(operation)) = (opcode.transport(), opcode.operation()) else {
+            self.note_opcode(frame, transport, &key, seen);
             return None;
         };
-        let key = flow(frame, transport);
         let packet = rc::Packet {
             seen,
             operation,
@@ -424,7 +448,12 @@ impl Stage<'_> {
             payload: transport.payload,
             payload_length: transport.payload_length,
         };
-        let mut place = match self.sessions.find(&key) {
+        self.context = frame.context;
+        let found = match self.sessions.find(&key) {
+            Some(place) if self.sessions.begins_in(place, frame.context) => Some(place),
+            _ => self.sessions.find_in(&key, frame.context, &packet),
+        };
+        let mut place = match found {
             Some(place) => place,
             None if dropped => return None,
             None => self.admit(key, &packet)?,
@@ -463,10 +492,25 @@ impl Stage<'_> {
 }
 
 impl Stage<'_> {
+    /// Reports a packet of a reliable connection whose opcode no operation of RPC-over-RDMA has. Its
+    /// ICRC must show that it is a packet.
+    #[cold]
+    fn note_opcode(&mut self, frame: &Frame<'_>, transport: &Transport<'_>, key: &FlowKey, seen: Seen) {
+        let Bth { opcode, psn, .. } = transport.bth;
+        if opcode.transport() == Service::ReliableConnection
+            && frame.icrc == IcrcVerdict::Good
+            && self.transactions.is_judged()
+            && let Some(place) = self.sessions.find_flow(key, frame.context)
+        {
+            self.sessions.session(place.session).note_opcode(place.end, opcode, psn, seen, self.report);
+        }
+    }
+
     /// Pairs the half-flow with the one that its packet answers. Returns its new place.
     fn pair(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
         let place = if self.release_answered(&key, packet) {
-            self.sessions.find(&key).unwrap_or_else(|| self.begin(key, packet))
+            let found = self.sessions.find_in(&key, self.context, packet);
+            found.unwrap_or_else(|| self.begin(key, packet))
         } else {
             place
         };
@@ -485,6 +529,7 @@ impl Stage<'_> {
         let (addresses, now) = ([key.source, key.destination], packet.seen.time);
         let session = self.sessions.add(addresses, now, self.transactions, self.report);
         let place = EndRef { session, end: End::First };
+        self.sessions.note_context(place, self.context);
         self.sessions.claim(key, place, self.transactions, self.report);
         if let Some(told) = self.known.take(&key) {
             if told.fits(packet) && self.sessions.know(session, told, self.transactions, self.report) {

@@ -30,7 +30,11 @@ use view::View;
 /// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, NSH, MPLS, PPPoE and IP tunnels are
 /// found too.
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {}, hop: 0 })
+    link::by_link_type(
+        record.link,
+        View::of(record),
+        &mut Walk { config, tell: |_, _| {}, hop: 0, context: 0 },
+    )
 }
 
 /// Dissects like [`dissect`] and calls `found` for each complete header, in order, with its byte
@@ -42,7 +46,7 @@ pub fn dissect_telling<'a>(
     config: &Config,
     found: &mut dyn FnMut(Header, Range<usize>),
 ) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found, hop: 0 })
+    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found, hop: 0, context: 0 })
 }
 
 /// The source or destination of a packet.
@@ -147,6 +151,9 @@ pub struct Frame<'a> {
     /// them: MAC addresses, VLANs, identifiers and sources of tunnels, mirroring sessions, and the
     /// time to live.
     pub hop: u32,
+    /// A hash of the network that the packet is in: the VLANs, and the network identifier of VXLAN,
+    /// GENEVE or NVGRE. 0 for none. Networks may have equal addresses.
+    pub context: u32,
     /// Its identity, for comparison with other packets.
     pub identity: Identity,
 }

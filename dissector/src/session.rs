@@ -1,6 +1,7 @@
 //! The state of a connection: two half-flows, their pairing, and their open operations.
 
 mod acknowledged;
+mod contexts;
 mod early;
 mod ending;
 mod flight;
@@ -19,16 +20,17 @@ use crate::frame::Address;
 use crate::iwarp::IwarpConnection;
 use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
 use crate::rc::Packet;
-use crate::rdma::{Delivery, End, Fault, Piece, Placement, Position, Repetition};
-use crate::record::Time;
+use crate::rdma::{Delivery, End, Fault, Operation, Part, Piece, Placement, Position, Repetition};
+use crate::record::{REORDERING, Time};
 use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
 use crate::transaction::Seen;
 use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
+pub(crate) use contexts::Contexts;
 use core::net::IpAddr;
 use early::Early;
 use rdmascope_wire::Qpn;
-use rdmascope_wire::bth::Bth;
+use rdmascope_wire::bth::{Bth, Opcode};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
@@ -95,6 +97,8 @@ pub(crate) struct SessionEnd {
     private_data_cut: bool,
     /// Its ID in CM messages, and the source address of these messages.
     pub communication_id: Option<(Address, CommunicationId)>,
+    /// The contexts of its packets.
+    pub contexts: Contexts,
     early: Early,
     /// The acknowledgements of its Sends, with their times.
     acknowledgements: Acknowledgements,
@@ -116,6 +120,7 @@ impl SessionEnd {
             private_data: None,
             private_data_cut: false,
             communication_id: None,
+            contexts: Contexts::default(),
             early: Early::default(),
             acknowledgements: Acknowledgements::default(),
             alone: false,
@@ -296,6 +301,41 @@ impl Session {
             if transactions.is_judged() {
                 observe_fault(side, what, &self.peers, report);
             }
+        }
+    }
+
+    /// Whether a packet that another context shows continues the packets of end `side`, or answers
+    /// the other end. Copies of packets sent before the capture began come at its beginning.
+    pub(crate) fn continues(&self, side: End, packet: &Packet<'_>) -> bool {
+        let answers = !packet.operation.is_response()
+            && self.evidence(side.other(), packet, packet.seen.time).is_some();
+        answers || self.transport.continues(side, packet, self.is_young(packet.seen))
+    }
+
+    /// Whether a copy of a packet from before the first one may still come.
+    fn is_young(&self, seen: Seen) -> bool {
+        seen.time.since(self.span.0) <= REORDERING.0
+    }
+
+    /// Reports a packet whose opcode is reserved, or belongs to an operation that RPC-over-RDMA does
+    /// not use (IBTA volume 1, release 1.7, section 9.2).
+    #[cold]
+    pub(crate) fn note_opcode(
+        &self,
+        side: End,
+        opcode: Opcode,
+        psn: Psn,
+        seen: Seen,
+        report: &mut Report<'_>,
+    ) {
+        let (name, fault) = match opcode.0 {
+            0x1c => ("FLUSH", Fault::Foreign),
+            0x1d => ("ATOMIC WRITE", Fault::Foreign),
+            reserved => ("packet", Fault::Opcode(reserved)),
+        };
+        let piece = Piece { operation: Operation::Other, part: Part::Only, name };
+        if self.peers.number().is_some() {
+            observe_fault(side, (seen, piece, psn.into(), fault), &self.peers, report);
         }
     }
 
@@ -563,7 +603,7 @@ fn observe_fault(
     report: &mut Report<'_>,
 ) {
     // Other protocols use operations that RPC-over-RDMA does not.
-    if fault != Fault::Foreign || peers.speaks_rpc == Some(true) {
+    if !matches!(fault, Fault::Foreign | Fault::Opcode(_)) || peers.speaks_rpc == Some(true) {
         peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
     }
 }

@@ -311,6 +311,22 @@ pub struct Message {
     /// Bytes of the RPC message after complete arguments or results, or after a status without
     /// results. 0 if RPCSEC_GSS protects the message, or if the procedure is unknown.
     pub unused: u32,
+    /// A credential or verifier that RFC 5531 does not allow.
+    pub auth_fault: Option<AuthFault>,
+}
+
+/// A credential or verifier that RFC 5531 does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthFault {
+    /// The body of the credential has this number of bytes, more than 400 (section 8.2).
+    LongCredential(u32),
+    /// The body of the verifier has this number of bytes, more than 400 (section 8.2).
+    LongVerifier(u32),
+    /// The AUTH_SYS credential has this number of groups, more than 16 (appendix A).
+    Groups(u32),
+    /// The machine name in the AUTH_SYS credential has this number of bytes, more than 255 (appendix
+    /// A).
+    MachineName(u32),
 }
 
 clone_in_place!(Message {
@@ -331,7 +347,8 @@ clone_in_place!(Message {
     missing,
     stop,
     unread,
-    unused
+    unused,
+    auth_fault
 });
 
 /// A Read chunk: the read segments with one Position.

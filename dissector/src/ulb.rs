@@ -488,6 +488,9 @@ pub struct Operation {
     pub stable: [Option<u8>; 2],
     /// Bytes moved, from the result.
     pub result_count: Option<u64>,
+    /// Bytes of the directory entries in the result of a READDIR or READDIRPLUS, with the mark of
+    /// the end.
+    pub entry_bytes: Option<u32>,
     /// The size that it sets: for SETATTR, and for a CREATE or OPEN that may create or truncate a
     /// file.
     pub size: Option<u64>,
@@ -518,6 +521,7 @@ impl Operation {
             count: None,
             stable: [None; 2],
             result_count: None,
+            entry_bytes: None,
             size: None,
             longest_result: None,
             end_of_file: None,

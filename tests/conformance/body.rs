@@ -8,6 +8,9 @@ use rdmascope_conformance::Verdict;
 use rdmascope_tests::mutate::{self, CLIENT, Message};
 use rdmascope_tests::pcap::Capture;
 
+/// A READDIRPLUS of the NFSv3 session.
+const READDIRPLUS: u32 = 0xa239_6a62;
+
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "rpc-arguments",
@@ -116,6 +119,16 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[1018, 1021], "6 bytes", "5 bytes"),
     },
     Trigger {
+        rule: "result-count",
+        alteration: "a READDIRPLUS that returns some eight KiB of entries asks for 4096 bytes",
+        control: version_3,
+        alter: |capture| {
+            change_call(capture, READDIRPLUS, |call| call.set_word(call.payload.len() - 4, 4096));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[882, 894], "7932 bytes", "4096 bytes"),
+    },
+    Trigger {
         rule: "result-stable",
         alteration: "a WRITE asks for FILE_SYNC, and its result is UNSTABLE",
         control: version_3,
@@ -146,7 +159,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 ];
 
 /// The XID of a GETATTR in the middle of the NFSv3 session.
-fn getattr(capture: &Capture) -> u32 {
+pub(crate) fn getattr(capture: &Capture) -> u32 {
     crate::chunks::plain_calls(capture, 1)[2]
 }
 

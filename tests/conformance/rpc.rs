@@ -1,6 +1,7 @@
 //! Triggers and tests of RPC.
 
-use crate::chunks::{EXCHANGE_ID, WRITE, large, send_of};
+use crate::body::getattr;
+use crate::chunks::{EXCHANGE_ID, WRITE, change_call, change_reply, large, send_of, version_3};
 use crate::header::{basic, connection, exchange, exchanges, found, insert, set_word, withhold, words};
 use crate::samples::is_new_violation;
 use crate::{By, Trigger, shown};
@@ -214,6 +215,44 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[382, 384], "2", ""),
     },
     Trigger {
+        rule: "rpc-credential",
+        alteration: "the AUTH_SYS credential of a GETATTR has 17 groups",
+        control: version_3,
+        alter: |capture| set_credential(capture, &auth_sys(0, 17)),
+        also: &[],
+        shows: shown(By::Requester, &[874], "17", "16"),
+    },
+    Trigger {
+        rule: "rpc-credential",
+        alteration: "the AUTH_SYS credential of a GETATTR has a machine name of 256 bytes",
+        control: version_3,
+        alter: |capture| set_credential(capture, &auth_sys(256, 16)),
+        also: &[],
+        shows: shown(By::Requester, &[874], "256 bytes", "255 bytes"),
+    },
+    Trigger {
+        rule: "rpc-credential",
+        alteration: "the credential of a GETATTR has 404 bytes",
+        control: version_3,
+        alter: |capture| set_credential(capture, &[&auth_sys(0, 0)[..], &[0; 384]].concat()),
+        also: &[],
+        shows: shown(By::Requester, &[874], "404 bytes", "400 bytes"),
+    },
+    Trigger {
+        rule: "rpc-credential",
+        alteration: "the verifier of the reply to a GETATTR has 404 bytes",
+        control: version_3,
+        alter: |capture| {
+            let xid = getattr(capture);
+            change_reply(capture, xid, |reply| {
+                reply.set_word(16, 404);
+                reply.payload.splice(20..20, [0; 404]);
+            });
+        },
+        also: &[],
+        shows: shown(By::Responder, &[876], "404 bytes", "400 bytes"),
+    },
+    Trigger {
         rule: "rpc-version-range",
         alteration: "a call is answered with PROG_MISMATCH, lowest version 4 and highest 3",
         control: basic,
@@ -320,6 +359,42 @@ fn standing(capture: &Capture) -> Vec<&'static str> {
 fn inconclusive(capture: &Capture) -> Vec<&'static str> {
     let open = |finding: &&Finding| finding.verdict == Verdict::Inconclusive;
     found(capture, "rpc").iter().filter(open).map(|finding| rule(finding).id).collect()
+}
+
+/// The body of an AUTH_SYS credential with a machine name of `machine` bytes (RFC 5531, appendix A).
+fn auth_sys(machine: u32, groups: u32) -> Vec<u8> {
+    let word = |value: u32| value.to_be_bytes();
+    let ids = [0, 0, groups].into_iter().chain(0..groups);
+    [word(0).to_vec(), word(machine).to_vec(), vec![b'm'; machine as usize]]
+        .into_iter()
+        .chain(ids.map(|id| word(id).to_vec()))
+        .flatten()
+        .collect()
+}
+
+/// Replaces the credential of a GETATTR.
+fn set_credential(capture: &mut Capture, body: &[u8]) {
+    let xid = getattr(capture);
+    change_call(capture, xid, |call| {
+        let length = call.word(28) as usize;
+        call.set_word(28, body.len() as u32);
+        call.payload.splice(32..32 + length, body.iter().copied());
+    });
+}
+
+/// As many groups, bytes of a name and bytes of a credential as RFC 5531 allows.
+#[test]
+fn the_largest_credentials() {
+    for body in [auth_sys(0, 16), auth_sys(255, 16), [&auth_sys(0, 0)[..], &[0; 380]].concat()] {
+        let mut capture = version_3();
+        // XDR pads the name.
+        let mut body = body;
+        if body.len() % 4 != 0 {
+            body.insert(8 + 255, 0);
+        }
+        set_credential(&mut capture, &body);
+        assert!(found(&capture, "rpc-credential").is_empty());
+    }
 }
 
 #[test]

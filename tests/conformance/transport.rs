@@ -116,6 +116,28 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[813], "FetchAdd", ""),
     },
     Trigger {
+        rule: "operation-foreign",
+        alteration: "the client sends an ATOMIC WRITE in the middle of the session",
+        control: basic,
+        alter: |capture| {
+            let at = capture.packets.len() / 2;
+            crate::header::insert(capture, at, CLIENT, ATOMIC_WRITE, &[0; 24]);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[813], "ATOMIC WRITE", ""),
+    },
+    Trigger {
+        rule: "packet-opcode",
+        alteration: "the client sends a packet with the reserved opcode 0x1f in the middle of the session",
+        control: basic,
+        alter: |capture| {
+            let at = capture.packets.len() / 2;
+            crate::header::insert(capture, at, CLIENT, RESERVED, &[0; 24]);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[813], "0x0000001f", ""),
+    },
+    Trigger {
         rule: "dma-length",
         alteration: "the RETH of the first RDMA WRITE First names 2415919104 bytes",
         control: basic,
@@ -265,6 +287,9 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 const SEND_ONLY_WITH_IMMEDIATE: u8 = 0x05;
 const WRITE_ONLY_WITH_IMMEDIATE: u8 = 0x0b;
 const FETCH_ADD: u8 = 0x14;
+const ATOMIC_WRITE: u8 = 0x1d;
+/// An opcode of reliable connections that is reserved.
+const RESERVED: u8 = 0x1f;
 
 pub(crate) fn basic() -> Capture {
     samples::capture("nfs4.1-basic")

@@ -189,12 +189,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
     ("a language contains the names of its constants", &["xdr/src/language.rs", "xdr/src/naming.rs"]),
     (
         "records of new flows are held, and returned to the protocol that they came from",
-        &[
-            "dissector/src/engine/cm.rs",
-            "dissector/src/engine/iwarp.rs",
-            "dissector/src/engine/newcomers.rs",
-            "dissector/src/engine/sessions.rs",
-        ],
+        &["dissector/src/engine/cm.rs", "dissector/src/engine/iwarp.rs", "dissector/src/engine/newcomers.rs"],
     ),
     (
         "a transaction holds its exchange, and an exchange names the parts of a transaction",

@@ -58,6 +58,7 @@ pub fn message(frame: u64, microseconds: i64) -> Message {
         stop: None,
         unread: None,
         unused: 0,
+        auth_fault: None,
     }
 }
 

@@ -67,11 +67,14 @@ pub enum Kind {
 pub struct Auth<'a> {
     /// One of [`flavor`].
     pub flavor: u32,
-    /// The content, defined by the flavor, at most 400 bytes.
+    /// The content, defined by the flavor, at most [`Auth::MOST`] bytes.
     pub body: &'a [u8],
 }
 
 impl<'a> Auth<'a> {
+    /// The maximum length of the content in bytes (RFC 5531, section 8.2).
+    pub const MOST: usize = 400;
+
     fn parse(reader: &mut Reader<'a>) -> Result<Auth<'a>, Stop> {
         Ok(Auth { flavor: reader.u32()?, body: reader.opaque()? })
     }
@@ -339,6 +342,21 @@ pub struct SysCredential<'a> {
 }
 
 impl<'a> SysCredential<'a> {
+    /// The maximum number of groups (RFC 5531, appendix A).
+    pub const MOST_GROUPS: u32 = 16;
+    /// The maximum length of a machine name in bytes (RFC 5531, appendix A).
+    pub const LONGEST_MACHINE: usize = 255;
+
+    /// The number of groups in the body of a credential of flavor [`flavor::SYS`].
+    pub fn groups(body: &[u8]) -> Result<u32, Stop> {
+        let mut reader = Reader::new(body, Layer::Rpc);
+        reader.u32()?;
+        reader.opaque()?;
+        reader.u32()?;
+        reader.u32()?;
+        reader.u32()
+    }
+
     /// Parses the body of a credential of flavor [`flavor::SYS`].
     pub fn parse(body: &'a [u8]) -> Result<SysCredential<'a>, Stop> {
         let mut reader = Reader::new(body, Layer::Rpc);

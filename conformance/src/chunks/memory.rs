@@ -230,6 +230,7 @@ mod tests {
                 stop: None,
                 unread: None,
                 unused: 0,
+                auth_fault: None,
             }
         }
     }

@@ -58,6 +58,12 @@ pub(super) fn version(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
     findings.add(finding.values(Value::Count(version.into()), Value::Count(0)));
 }
 
+pub(super) fn opcode(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let Fault::Opcode(opcode) = faulty.fault else { return };
+    let finding = about(faulty, &format!("the reserved opcode 0x{opcode:02x}"));
+    findings.add(finding.observed(Value::Hexadecimal(opcode.into())));
+}
+
 pub(super) fn partition_key(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::PartitionKey { found, agreed } = faulty.fault else { return };
     let finding = about(

@@ -1,5 +1,6 @@
 //! CM messages: setup and closing of connections (IBTA volume 1, section 12.9).
 
+use super::ends::Speaker;
 use super::newcomers::Held;
 use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
@@ -26,6 +27,7 @@ pub(super) fn handle(
     let now = seen.time;
     let (from, to) = (frame.source, frame.destination);
     let is_cut = message.is_cut();
+    stage.context = frame.context;
     stage.sessions.note_message(from, to);
     stage.release_named(from, to, message);
     let place = match message {
@@ -55,6 +57,7 @@ pub(super) fn handle(
         | Message::Unknown { .. } => return None,
     };
     let session = stage.sessions.session(place.session);
+    session.ends[place.end].contexts.note(frame.context);
     session.span.1 = session.span.1.max(now);
     session.recent = true;
     stage.transactions.number(&mut session.peers);
@@ -99,7 +102,10 @@ fn ready_to_use(
     ready: &ReadyToUse<'_>,
 ) -> Option<EndRef> {
     let by_receiver = sender(stage, to, ready.remote_communication_id);
-    let place = by_receiver.or_else(|| stage.sessions.find_exchange(from, ready.local_communication_id))?;
+    let place = by_receiver.or_else(|| {
+        let id = ready.local_communication_id;
+        stage.sessions.find_exchange_anywhere(from, id, Speaker::Named, stage.context)
+    })?;
     let session = stage.sessions.session(place.session);
     if session.state == State::Requested {
         session.state = State::Open;
@@ -109,8 +115,8 @@ fn ready_to_use(
 
 /// The sender of a message: the other end of the one whose ID the message names.
 fn sender(stage: &Stage<'_>, to: Address, id: CommunicationId) -> Option<EndRef> {
-    let receiver = stage.sessions.find_exchange(to, id)?;
-    Some(EndRef { end: receiver.end.other(), ..receiver })
+    let receiver = stage.sessions.find_exchange_anywhere(to, id, Speaker::Other, stage.context)?;
+    Some(receiver.other())
 }
 
 fn requested(
@@ -124,7 +130,8 @@ fn requested(
     if request.transport_service_type != TransportServiceType::ReliableConnection {
         return None;
     }
-    let known = stage.sessions.find_exchange(from, request.local_communication_id).filter(|place| {
+    let id = request.local_communication_id;
+    let known = stage.sessions.find_exchange(from, id, Speaker::Named, stage.context).filter(|place| {
         // A communication ID may be reused: for another queue pair, or after the connection is
         // over.
         let session = stage.sessions.session(place.session);
@@ -146,12 +153,13 @@ fn requested(
         None => {
             let session = stage.sessions.add([from, to], now, stage.transactions, stage.report);
             let active = EndRef { session, end: End::First };
+            stage.sessions.note_context(active, stage.context);
             stage.sessions.name(from, request.local_communication_id, active);
             stage.sessions.session(session).state = State::Requested;
             active
         }
     };
-    let passive = EndRef { end: active.end.other(), ..active };
+    let passive = active.other();
     let connection = stage.sessions.session(active.session);
     connection.origin = Origin::Cm;
     connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
@@ -187,9 +195,10 @@ fn replied(
     now: Time,
 ) -> Option<EndRef> {
     let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
-    let active = match stage.sessions.find_exchange(to, reply.remote_communication_id) {
+    let id = reply.remote_communication_id;
+    let active = match stage.sessions.find_exchange_anywhere(to, id, Speaker::Other, stage.context) {
         Some(active) => {
-            let passive = EndRef { end: active.end.other(), ..active };
+            let passive = active.other();
             if stage.sessions.session(active.session).peers.paired {
                 return Some(passive);
             }
@@ -209,7 +218,8 @@ fn replied(
             active
         }
     };
-    let passive = EndRef { end: active.end.other(), ..active };
+    let passive = active.other();
+    stage.sessions.note_context(passive, stage.context);
     stage.sessions.name(from, reply.local_communication_id, passive);
     let connection = stage.sessions.session(active.session);
     connection.state = State::Open;
@@ -234,7 +244,7 @@ fn disconnecting(
     let key = FlowKey { source: from, destination: to, destination_qp: request.remote_qpn };
     let place = match sender(stage, to, request.remote_communication_id) {
         Some(place) => place,
-        None => stage.sessions.find(&key)?,
+        None => stage.sessions.find_flow(&key, stage.context)?,
     };
     stage.sessions.close(place.session, stage.transactions, stage.report);
     Some(place)

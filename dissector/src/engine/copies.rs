@@ -35,6 +35,16 @@ pub(crate) struct Sighting {
     flow: u64,
     seen: Seen,
     place: Place,
+    /// [`Frame::context`].
+    context: u32,
+}
+
+/// The first sighting of a packet that is a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct First {
+    pub(crate) seen: Seen,
+    /// Its [`Frame::context`].
+    pub(crate) context: u32,
 }
 
 /// Where a packet was captured: the tap, and [`Frame::hop`]. A sender that transmits a packet again
@@ -44,7 +54,7 @@ type Place = (Tap, u32);
 impl Sighting {
     pub(crate) fn new(frame: &Frame<'_>, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
         let place = (tap, frame.hop);
-        Sighting::of(frame.identity, bth.psn.value(), bth.destination_qp.0, seen, place)
+        Sighting::of(frame.identity, bth.psn.value(), bth.destination_qp.0, seen, place, frame.context)
     }
 
     /// The sighting of a TCP segment: sequence number and port replace PSN and queue pair. The
@@ -52,12 +62,19 @@ impl Sighting {
     /// number.
     pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
         let number = segment.sequence.wrapping_add(segment.acknowledgement.unwrap_or(0));
-        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, (tap, 0))
+        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, (tap, 0), segment.context)
     }
 
-    fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, place: Place) -> Sighting {
+    fn of(
+        identity: Identity,
+        number: u32,
+        receiver: u32,
+        seen: Seen,
+        place: Place,
+        context: u32,
+    ) -> Sighting {
         let mixed = number.wrapping_add(receiver << 8).wrapping_mul(0x9e37_79b1);
-        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, place }
+        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, place, context }
     }
 
     /// The index of its set.
@@ -78,7 +95,7 @@ struct Set {
 /// A packet, and the places that have shown it, each with the time of its last copy.
 #[derive(Clone, Debug)]
 struct Shown {
-    first: Seen,
+    first: First,
     place: (Place, Time),
     /// Further places, at most [`PLACES`]. Few packets have any, so that the table stays small.
     further: Vec<(Place, Time)>,
@@ -108,15 +125,19 @@ impl Set {
 }
 
 impl Shown {
-    fn new(first: Seen, place: Place) -> Shown {
-        Shown { first, place: (place, first.time), further: Vec::new() }
+    fn new(first: First, place: Place) -> Shown {
+        Shown { first, place: (place, first.seen.time), further: Vec::new() }
     }
 
     /// Whether `place` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
     /// not number packets, the sighting is noted.
     #[inline]
     fn is_copy(&mut self, is_numbered: bool, place: Place, at: Time, within: u64) -> bool {
-        if is_numbered { at.since(self.first.time) <= within } else { self.is_copy_at(place, at, within) }
+        if is_numbered {
+            at.since(self.first.seen.time) <= within
+        } else {
+            self.is_copy_at(place, at, within)
+        }
     }
 
     /// Notes the same bytes at `place` from a sender that does not number packets, and returns
@@ -130,7 +151,7 @@ impl Shown {
         if self.further.len() < PLACES {
             self.further.push((place, at));
         }
-        at.since(self.first.time) <= within
+        at.since(self.first.seen.time) <= within
     }
 }
 
@@ -145,9 +166,9 @@ impl Copies {
         self.apart.map_or(NUMBERED, |apart| apart.max(NUMBERED))
     }
 
-    /// Notes a packet. If it is a copy, returns the record that showed it first.
+    /// Notes a packet. If it is a copy, returns its first sighting.
     #[inline]
-    pub(crate) fn note(&mut self, sighting: Sighting) -> Option<Seen> {
+    pub(crate) fn note(&mut self, sighting: Sighting) -> Option<First> {
         if self.sets.is_empty() {
             let sets = if self.apart.is_some() { SETS_APART } else { SETS };
             self.sets = vec![Set::default(); sets].into_boxed_slice();
@@ -156,7 +177,7 @@ impl Copies {
             self.numbered |= sighting.flow;
         }
         let (is_numbered, within) = (self.is_numbered(sighting), self.within());
-        let Sighting { identity, seen, place, .. } = sighting;
+        let Sighting { identity, seen, place, context, .. } = sighting;
         let set = &mut self.sets[sighting.place(self.sets.len())];
         if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
@@ -169,7 +190,8 @@ impl Copies {
             set.seen[at] = None;
         }
         let at = usize::from(set.next) % WAYS;
-        (set.identities[at], set.seen[at]) = (identity.hash(), Some(Shown::new(seen, place)));
+        (set.identities[at], set.seen[at]) =
+            (identity.hash(), Some(Shown::new(First { seen, context }, place)));
         set.next = set.next.wrapping_add(1);
         None
     }

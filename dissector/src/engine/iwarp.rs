@@ -40,9 +40,11 @@ impl Stage<'_> {
         any_sound: bool,
     ) -> Option<(Option<EndRef>, Checksum)> {
         let flow = TcpFlow::of(segment);
-        let found = self.sessions.find_tcp(&flow);
+        self.context = segment.context;
+        let found = self.sessions.find_segment(&flow, segment);
         let found = found.or_else(|| {
-            if self.release(|| newcomers::tcp(flow)) { self.sessions.find_tcp(&flow) } else { None }
+            let is_released = self.release(|| newcomers::tcp(flow));
+            if is_released { self.sessions.find_segment(&flow, segment) } else { None }
         });
         let place = match found {
             // The ports are reused.
@@ -103,6 +105,7 @@ impl Stage<'_> {
             self.config.report_framed,
         );
         let place = EndRef { session, end: End::First };
+        self.sessions.note_context(place, segment.context);
         self.sessions.claim_tcp(flow, place);
         Some(place)
     }

@@ -9,8 +9,8 @@
 //! Records are found by hashes of their flow, hosts or communication IDs. A hash collision
 //! releases a record early, which is harmless.
 
+use super::ends::EndRef;
 use super::iwarp::TcpFlow;
-use super::sessions::EndRef;
 use super::{Stage, cm};
 use crate::connection::FlowKey;
 use crate::frame::{Address, Other};
@@ -289,7 +289,7 @@ impl Stage<'_> {
     #[cold]
     pub(super) fn admit(&mut self, key: FlowKey, packet: &Packet<'_>) -> Option<EndRef> {
         let is_released = self.release(|| flow(&key)) | self.release_answered(&key, packet);
-        if is_released && let Some(place) = self.sessions.find(&key) {
+        if is_released && let Some(place) = self.sessions.find_in(&key, self.context, packet) {
             return Some(place);
         }
         if self.holds_newcomers() && !self.known.has(&key) && !self.sessions.is_answer(&key, packet) {
@@ -394,6 +394,7 @@ impl Stage<'_> {
         let Dissected { frame, transport } = Dissected::new(&record, &self.config.frame);
         let seen = Seen { frame: record.number, time: record.time };
         let dropped = core::mem::replace(&mut self.transactions.dropped, held.dropped);
+        let context = self.context;
         self.transactions.is_late = true;
         let place = match (&frame, &transport) {
             (Ok(frame), Some(Ok(transport))) => match transport.cm_message() {
@@ -407,6 +408,7 @@ impl Stage<'_> {
         };
         self.transactions.is_late = false;
         self.transactions.dropped = dropped;
+        self.context = context;
         if let Some(place) = place {
             self.sessions.session(place.session).files.add(record.tap.file);
         }

@@ -1,5 +1,6 @@
 //! The table of connections, and the pairing of half-flows.
 
+use super::ends::{EndRef, Ends};
 use super::heard::Heard;
 use super::iwarp::TcpFlow;
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
@@ -17,27 +18,20 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_wire::cm::CommunicationId;
 
-/// The place of a connection in the table, and one of its ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EndRef {
-    pub(super) session: u32,
-    pub(super) end: End,
-}
-
 /// The table of connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     slots: Vec<Option<Box<Session>>>,
     free: Vec<u32>,
-    flows: HashMap<FlowKey, EndRef, BuildHasher>,
+    pub(super) flows: Ends<FlowKey>,
     /// Flows of iWARP connections.
-    tcp: HashMap<TcpFlow, EndRef, BuildHasher>,
+    pub(super) tcp: Ends<TcpFlow>,
     /// Recent flows, by the low bits of their queue pairs. Most packets belong to one of them.
     recent: Recent,
     /// Connections with only one known half-flow, by its source and destination.
     unpaired: HashMap<(Address, Address), Vec<u32>, BuildHasher>,
     /// Ends by the communication IDs of CM messages.
-    exchanges: HashMap<(Address, CommunicationId), EndRef, BuildHasher>,
+    pub(super) exchanges: Ends<(Address, CommunicationId)>,
     /// Connections that a CM message closed and that time wait has not ended, with the time of
     /// their last packet; the first closed first.
     closed: VecDeque<(ConnectionId, u32, Time)>,
@@ -111,30 +105,20 @@ impl Sessions {
     #[inline(never)]
     fn find_in_all(&mut self, key: &FlowKey) -> Option<EndRef> {
         self.heard.note(key.source, key.destination);
-        let place = *self.flows.get(key)?;
+        let place = self.flows.get(key)?;
         self.recent.0[Recent::index(key)] = Some((*key, place));
         Some(place)
-    }
-
-    /// The end of an iWARP connection that sends this flow.
-    #[inline]
-    pub(super) fn find_tcp(&self, flow: &TcpFlow) -> Option<EndRef> {
-        self.tcp.get(flow).copied()
     }
 
     /// Assigns a flow to an end, and its opposite direction to the other end.
     pub(super) fn claim_tcp(&mut self, flow: TcpFlow, place: EndRef) {
         self.tcp.insert(flow, place);
-        self.tcp.insert(flow.reversed(), EndRef { end: place.end.other(), ..place });
+        self.tcp.insert(flow.reversed(), place.other());
     }
 
     /// Notes that a host sent a CM message to another.
     pub(super) fn note_message(&mut self, source: Address, destination: Address) {
         self.heard.note(source, destination);
-    }
-
-    pub(super) fn find_exchange(&self, address: Address, id: CommunicationId) -> Option<EndRef> {
-        self.exchanges.get(&(address, id)).copied()
     }
 
     #[inline]
@@ -158,11 +142,11 @@ impl Sessions {
         self.slots.len() * size_of::<Option<Box<Session>>>()
             + self.all().map(Session::footprint).sum::<usize>()
             + self.free.len() * size_of::<u32>()
-            + self.flows.allocation_size()
-            + self.tcp.allocation_size()
+            + self.flows.footprint()
+            + self.tcp.footprint()
             + self.unpaired.allocation_size()
             + unpaired.sum::<usize>()
-            + self.exchanges.allocation_size()
+            + self.exchanges.footprint()
             + self.heard.footprint()
             + self.closed.len() * size_of::<(ConnectionId, u32, Time)>()
             + self.slight.len() * size_of::<(u32, u32)>()
@@ -293,9 +277,9 @@ impl Sessions {
         transactions: &mut Transactions,
         report: &mut Report<'_>,
     ) {
-        if let Some(earlier) = self.flows.get(&key).copied()
-            && earlier.session != place.session
-        {
+        let is_earlier = |other: &EndRef| other.session != place.session && !self.are_apart(*other, place);
+        let earlier = self.flows.all(&key).find(is_earlier);
+        if let Some(earlier) = earlier {
             self.session(earlier.session).replaced();
             self.end(earlier.session, transactions, report);
         }
@@ -303,7 +287,7 @@ impl Sessions {
         if let Some(former) =
             self.session(place.session).peers.flows[place.end].filter(|former| *former != key)
         {
-            self.flows.remove(&former);
+            self.flows.remove(&former, place.session);
         }
         self.forget_unpaired(place.session);
         self.flows.insert(key, place);
@@ -320,6 +304,11 @@ impl Sessions {
     /// Registers the communication ID of an end.
     pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: EndRef) {
         self.forget_name(place);
+        let is_earlier = |other: &EndRef| other.session != place.session && !self.are_apart(*other, place);
+        let earlier = self.exchanges.all(&(address, id)).find(is_earlier);
+        if let Some(earlier) = earlier {
+            self.exchanges.remove(&(address, id), earlier.session);
+        }
         self.exchanges.insert((address, id), place);
         let end = &mut self.session(place.session).ends[place.end];
         end.communication_id = Some((address, id));
@@ -329,10 +318,8 @@ impl Sessions {
     /// the table.
     fn forget_name(&mut self, place: EndRef) {
         let name = self.session(place.session).ends[place.end].communication_id.take();
-        if let Some(name) = name
-            && self.exchanges.get(&name).is_some_and(|named| named.session == place.session)
-        {
-            self.exchanges.remove(&name);
+        if let Some(name) = name {
+            self.exchanges.remove(&name, place.session);
         }
     }
 
@@ -347,7 +334,7 @@ impl Sessions {
         report: &mut Report<'_>,
     ) -> bool {
         let second = told.other().flow();
-        if self.flows.contains_key(&second) {
+        if self.flows.get(&second).is_some() {
             return false;
         }
         self.claim(second, EndRef { session: index, end: End::Second }, transactions, report);
@@ -370,7 +357,7 @@ impl Sessions {
         let session = self.session(index);
         let [first, second] = session.unknow();
         if let Some(second) = second {
-            self.flows.remove(&second);
+            self.flows.remove(&second, index);
         }
         if let Some(first) = first {
             self.unpaired.entry((first.source, first.destination)).or_default().push(index);
@@ -388,28 +375,45 @@ impl Sessions {
         transactions: &mut Transactions,
         report: &mut Report<'_>,
     ) -> Option<(EndRef, bool)> {
+        // With several networks, the same one comes first.
+        let near = || self.flows.has_others().then(|| self.find_other_half(place, key, packet, true));
+        let found = near().flatten().or_else(|| self.find_other_half(place, key, packet, false));
+        let (found, evidence) = found?;
+        let contradicts = self.session(found).told.is_some();
+        if contradicts {
+            self.part(found);
+        }
+        Some((self.join(found, place.session, evidence, transactions, report), contradicts))
+    }
+
+    /// Finds the only half-flow that this packet of another one fits. `near`: among those in a
+    /// context of the packet's half-flow.
+    fn find_other_half(
+        &self,
+        place: EndRef,
+        key: &FlowKey,
+        packet: &Packet<'_>,
+        near: bool,
+    ) -> Option<(u32, Evidence)> {
         let candidates = self.unpaired.get(&(key.destination, key.source))?;
         let since = self.get(place.session)?.span.0;
+        let contexts = self.contexts(place);
         let mut fitting = candidates
             .iter()
             .rev()
             .take(MOST_CANDIDATES)
             .filter(|candidate| **candidate != place.session)
             .filter_map(|candidate| {
-                let session = self.slots[*candidate as usize].as_ref()?;
+                let session = self.get(*candidate)?;
+                if near && contexts.is_apart(&session.ends[session.known_side()].contexts) {
+                    return None;
+                }
                 Some((*candidate, session.evidence(session.known_side(), packet, since)?))
             });
-        let (found, evidence) = fitting.next()?;
+        let found = fitting.next()?;
         // A match with more than one connection is no evidence: two connections between the same
         // hosts may have similar PSNs or XIDs.
-        if fitting.next().is_some() {
-            return None;
-        }
-        let contradicts = self.session(found).told.is_some();
-        if contradicts {
-            self.part(found);
-        }
-        Some((self.join(found, place.session, evidence, transactions, report), contradicts))
+        if fitting.next().is_some() { None } else { Some(found) }
     }
 
     /// Gives a half-flow without events other than packets its number after many packets, or after
@@ -459,7 +463,12 @@ impl Sessions {
         }
         for side in End::BOTH {
             if let Some(name) = self.session(stays).ends[side].communication_id {
-                self.exchanges.entry(name).or_insert(EndRef { session: stays, end: side });
+                let place = EndRef { session: stays, end: side };
+                let is_apart = |other: EndRef| other.session != stays && self.are_apart(other, place);
+                let is_new = self.exchanges.all(&name).all(is_apart);
+                if is_new {
+                    self.exchanges.insert(name, place);
+                }
             }
         }
         let session = self.session(stays);
@@ -499,23 +508,17 @@ impl Sessions {
             self.slots[index as usize].take().expect("the tables refer only to places with a session");
         self.free.push(index);
         for key in session.peers.flows.into_iter().flatten() {
-            if self.flows.get(&key).is_some_and(|place| place.session == index) {
-                self.flows.remove(&key);
-            }
+            self.flows.remove(&key, index);
         }
         if let Some(ports) = session.tcp_ports {
             let flow = TcpFlow::new([0, 1].map(|end: usize| session.ends[end].address), ports);
             for flow in [flow, flow.reversed()] {
-                if self.tcp.get(&flow).is_some_and(|place| place.session == index) {
-                    self.tcp.remove(&flow);
-                }
+                self.tcp.remove(&flow, index);
             }
         }
         for end in &session.ends {
-            if let Some(name) = end.communication_id
-                && self.exchanges.get(&name).is_some_and(|place| place.session == index)
-            {
-                self.exchanges.remove(&name);
+            if let Some(name) = end.communication_id {
+                self.exchanges.remove(&name, index);
             }
         }
         self.recent = Recent::default();

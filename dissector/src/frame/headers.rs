@@ -79,18 +79,43 @@ pub(super) struct Walk<'c, F> {
     pub(super) tell: F,
     /// [`Frame::hop`](super::Frame::hop), as far as the headers were walked.
     pub(super) hop: u32,
+    /// [`Frame::context`](super::Frame::context), likewise.
+    pub(super) context: u32,
 }
 
 impl<F: Found> Walk<'_, F> {
     /// Notes a value that is the same for all packets of a flow between two hops.
     #[inline]
     pub(super) fn pass(&mut self, value: u32) {
-        self.hop = (self.hop.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b1);
+        self.hop = mix(self.hop, value);
+    }
+
+    /// Notes the identifier of a VLAN. 0 is none: the tag gives a priority only.
+    #[inline]
+    pub(super) fn pass_vlan(&mut self, vlan: u16) {
+        self.pass(vlan.into());
+        if vlan != 0 {
+            self.context = mix(self.context, u32::from(vlan) + 1);
+        }
+    }
+
+    /// Notes the 24 bits of an MPLS label stack entry without its time to live. Labels name paths, so
+    /// they differ between the packets of one flow.
+    pub(super) fn pass_label(&mut self, [a, b, c]: [u8; 3]) {
+        self.pass(u32::from_be_bytes([0, a, b, c]));
     }
 
     /// Notes the 24 bits of a tunnel's network identifier.
-    pub(super) fn pass_network(&mut self, [a, b, c]: [u8; 3]) {
-        self.pass(u32::from_be_bytes([0, a, b, c]));
+    pub(super) fn pass_network(&mut self, identifier: [u8; 3]) {
+        self.pass_label(identifier);
+        let [a, b, c] = identifier;
+        self.context = mix(self.context, u32::from_be_bytes([1, a, b, c]));
+    }
+
+    /// Enters a tunnel: the VLANs outside belong to the network of the tunnel's ends.
+    #[inline]
+    pub(super) fn enter_tunnel(&mut self) {
+        self.context = 0;
     }
 
     /// Reports a header in the first `length` bytes of `view`.
@@ -98,4 +123,10 @@ impl<F: Found> Walk<'_, F> {
     pub(super) fn found(&mut self, header: Header, view: &View<'_>, length: usize) {
         (self.tell)(header, view.at..view.at.saturating_add(length));
     }
+}
+
+/// Adds a value to a hash.
+#[inline]
+fn mix(hash: u32, value: u32) -> u32 {
+    (hash.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b1)
 }

@@ -62,6 +62,7 @@ fn behind_lrh<'a, F: Found>(
                 icrc,
                 traffic_class: 0,
                 hop: walk.hop,
+                context: walk.context,
                 identity: Identity::new(transport, [source, destination], check, icrc, None),
             })
         }
@@ -102,6 +103,7 @@ fn behind_grh<'a, F: Found>(
         icrc,
         traffic_class: 0,
         hop: walk.hop,
+        context: walk.context,
         identity: Identity::new(transport, [source, destination], check, icrc, None),
     })
 }

@@ -84,7 +84,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
                     SingleVlanHeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 4))?;
                 ether_type = tag.ether_type().0;
                 walk.found(Header::VlanTag, &view, 4);
-                walk.pass(tag.vlan_identifier().value().into());
+                walk.pass_vlan(tag.vlan_identifier().value());
                 view = view.skip(4);
             }
             _ => {

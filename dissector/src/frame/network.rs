@@ -155,7 +155,7 @@ fn upper<'a, F: Found>(
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     match (protocol, below.fragment) {
-        (TCP, Fragment::Whole) => Err(tcp(view, below)),
+        (TCP, Fragment::Whole) => Err(tcp(view, below, walk.context)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
         (_, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
@@ -164,10 +164,13 @@ fn upper<'a, F: Found>(
 }
 
 /// Parses a TCP segment. If its header is incomplete, its ports may still identify the traffic.
-fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
+fn tcp<'a>(view: View<'a>, below: &Below<'a>, context: u32) -> Other<'a> {
     let addresses = (below.source, below.destination);
     match Segment::parse(addresses, below.identification, view.data, view.at, view.wire) {
-        Ok(segment) => Other::Tcp(segment),
+        Ok(mut segment) => {
+            segment.context = context;
+            Other::Tcp(segment)
+        }
         Err(_) => {
             let traffic = view.data.first_chunk().map(|&[s0, s1, d0, d1]| {
                 Traffic::of_tcp([u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], &[])
@@ -237,6 +240,7 @@ fn udp<'a, F: Found>(
         icrc,
         traffic_class: below.traffic_class,
         hop: walk.hop,
+        context: walk.context,
         identity: Identity::new(
             transport,
             [below.source, below.destination],

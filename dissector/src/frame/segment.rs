@@ -32,6 +32,8 @@ pub struct Segment<'a> {
     pub payload_length: u32,
     /// The offset of the payload in the record.
     pub payload_offset: usize,
+    /// [`Frame::context`](super::Frame::context).
+    pub context: u32,
     /// The Identification of the IPv4 header.
     identification: Option<u16>,
     /// The captured bytes from the TCP header on.
@@ -91,6 +93,7 @@ impl<'a> Segment<'a> {
             payload,
             payload_length: u32::try_from(length - header_length).unwrap_or(u32::MAX),
             payload_offset: at.saturating_add(header_length),
+            context: 0,
             identification,
             segment: bytes,
         })

@@ -40,6 +40,7 @@ impl InUdp {
         walk: &mut Walk<'_, F>,
         depth: u8,
     ) -> Result<Frame<'a>, Other<'a>> {
+        walk.enter_tunnel();
         match self {
             InUdp::Vxlan => vxlan(port, view, walk, depth),
             InUdp::Geneve => geneve(port, view, walk, depth),
@@ -57,6 +58,7 @@ pub(super) fn in_ip<'a, F: Found>(
     walk: &mut Walk<'_, F>,
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
+    walk.enter_tunnel();
     match protocol {
         // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
         4 | 41 => link::by_ip_version(view, walk, depth),
@@ -208,7 +210,7 @@ pub(super) fn mpls<'a, F: Found>(
     loop {
         let entry = view.header::<4>(Layer::Link)?;
         walk.found(Header::Mpls, &view, 4);
-        walk.pass_network([entry[0], entry[1], entry[2]]);
+        walk.pass_label([entry[0], entry[1], entry[2]]);
         view = view.skip(4);
         if entry[2] & 1 != 0 {
             break;
@@ -282,8 +284,15 @@ fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Resul
         return Err(view.stop(Layer::Link, 0, length));
     }
     walk.found(Header::Gre, &view, length);
+    let protocol = u16::from_be_bytes([header[2], header[3]]);
+    // NVGRE (RFC 7637, section 3.2): the key is the network identifier and a byte that differs
+    // between flows.
+    if key && protocol == ETHERNET {
+        let [a, b, c, _] = key_of(&view, checksum);
+        walk.pass_network([a, b, c]);
+    }
     let inner = view.skip(length);
-    match u16::from_be_bytes([header[2], header[3]]) {
+    match protocol {
         // ERSPAN type I has neither a sequence number nor a header of its own.
         0x88be if !sequence => link::ethernet(inner, walk, depth),
         0x88be => {
@@ -302,6 +311,12 @@ fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Resul
         ETHERNET => link::ethernet(inner, walk, depth),
         _ => link::by_ether_type([header[2], header[3]], inner, walk, depth),
     }
+}
+
+/// The key of a GRE header, which the caller found complete.
+fn key_of(view: &View<'_>, has_checksum: bool) -> [u8; 4] {
+    let at = if has_checksum { 8 } else { 4 };
+    view.data.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
 /// Parses ERSPAN type III (draft-foschiano-erspan-03, section 4.3): 12 bytes, and 8 more if the

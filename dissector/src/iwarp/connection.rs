@@ -334,6 +334,13 @@ impl IwarpConnection {
         }
     }
 
+    /// Whether a segment of an end begins where its stream ends, or a little later.
+    pub(crate) fn continues(&self, end: End, segment: &Segment<'_>) -> bool {
+        const AHEAD: u32 = 1 << 20;
+        let expected = self.halves[end].stream.expected();
+        expected.is_some_and(|expected| segment.sequence.wrapping_sub(expected) < AHEAD)
+    }
+
     /// Removes and returns the units collected from the streams so far.
     pub(crate) fn take_framed(&mut self) -> Vec<(End, Framed)> {
         self.gathered.as_mut().map(Gathered::told).unwrap_or_default()

@@ -117,6 +117,23 @@ impl ReliableConnection {
         requests.latest().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
     }
 
+    /// Whether a packet continues the packets of an end: a request that follows its latest one, or a
+    /// response that follows its latest acknowledgement. `is_young`: or precedes these a little.
+    pub(crate) fn continues(&self, end: End, packet: &Packet<'_>, is_young: bool) -> bool {
+        /// More than are lost at once, and few among all PSNs.
+        const AHEAD: i32 = 4096;
+        const BEFORE: i32 = 512;
+        let latest = if !packet.operation.is_response() {
+            self.halves[end].requests.latest()
+        } else if let Some((psn, _)) = self.halves[end.other()].acknowledged {
+            Some(psn)
+        } else {
+            return self.fits(end.other(), packet, true);
+        };
+        let before = if is_young { BEFORE } else { 0 };
+        latest.is_some_and(|latest| (-before..AHEAD).contains(&latest.distance(packet.psn)))
+    }
+
     /// Whether everything that an end sent up to and including a position has been delivered.
     #[inline]
     pub(crate) fn is_settled(&self, end: End, position: Position) -> bool {

@@ -203,6 +203,7 @@ impl Message {
             stop: header.stop.map(|stop| if is_whole(send) { stop } else { stop.in_cut_capture() }),
             unread: None,
             unused: 0,
+            auth_fault: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::identity::hash;
 use super::open::{Open, saturate};
-use crate::transaction::{GssCall, Message, Part, Security, Transaction, User};
+use crate::transaction::{AuthFault, GssCall, Message, Part, Security, Transaction, User};
 use crate::ulb::{self, Chunks, OperationKind, Payload};
 use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, SysCredential, flavor};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
@@ -91,6 +91,9 @@ fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result
     transaction.security = Some(security);
     transaction.user = user(&call.credential, &mut transaction.details);
     transaction.gss = gss_call(&call.credential);
+    if let Some(message) = &mut transaction.call {
+        message.auth_fault = credential_fault(&call.credential).or_else(|| verifier_fault(&call.verifier));
+    }
     if enter(security, payload)? {
         ulb::call(procedure, payload, &mut transaction.details)?;
         if let Some(message) = &mut transaction.call {
@@ -106,6 +109,9 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     }
     let reply = rpc::Reply::parse(payload.reader()).map_err(in_rpc)?;
     transaction.rpc_status = Some(reply.status);
+    if let Some(message) = &mut transaction.reply {
+        message.auth_fault = reply.verifier.as_ref().and_then(verifier_fault);
+    }
     if reply.status.has_no_results()
         && let Some(message) = &mut transaction.reply
     {
@@ -190,6 +196,29 @@ fn security(credential: &Auth<'_>) -> Security {
         },
         other => Security::Other(other),
     }
+}
+
+fn credential_fault(credential: &Auth<'_>) -> Option<AuthFault> {
+    /// Bytes of the shortest AUTH_SYS credential with too many groups. It is shorter than one with a
+    /// machine name that is too long.
+    const SHORTEST: usize = 4 * (6 + SysCredential::MOST_GROUPS as usize);
+    let Auth { flavor, body } = *credential;
+    if body.len() > Auth::MOST {
+        return Some(AuthFault::LongCredential(body.len() as u32));
+    }
+    if flavor != flavor::SYS || body.len() < SHORTEST {
+        return None;
+    }
+    let machine = SysCredential::parse(body).ok()?.machine.len();
+    if machine > SysCredential::LONGEST_MACHINE {
+        return Some(AuthFault::MachineName(machine as u32));
+    }
+    let groups = SysCredential::groups(body).ok()?;
+    (groups > SysCredential::MOST_GROUPS).then_some(AuthFault::Groups(groups))
+}
+
+fn verifier_fault(verifier: &Auth<'_>) -> Option<AuthFault> {
+    (verifier.body.len() > Auth::MOST).then_some(AuthFault::LongVerifier(verifier.body.len() as u32))
 }
 
 fn user(credential: &Auth<'_>, details: &mut ulb::Details) -> Option<User> {

@@ -48,6 +48,11 @@ impl Session {
             && self.transport.iwarp().is_some_and(|iwarp| iwarp.begins_anew(side, segment))
     }
 
+    /// Whether a segment that another context shows continues the stream of end `side`.
+    pub(crate) fn continues_stream(&self, side: End, segment: &Segment<'_>) -> bool {
+        self.transport.iwarp().is_some_and(|iwarp| iwarp.continues(side, segment))
+    }
+
     /// Handles a segment of end `side`, with the verdict on its checksum.
     pub(crate) fn handle_segment(
         &mut self,

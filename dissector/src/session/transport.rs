@@ -174,6 +174,11 @@ impl TransportState {
         self.rc().is_some_and(|rc| rc.fits(end, response, is_new))
     }
 
+    /// Whether a packet continues the packets of an end. `is_young`: or precedes them a little.
+    pub(crate) fn continues(&self, end: End, packet: &Packet<'_>, is_young: bool) -> bool {
+        self.rc().is_some_and(|rc| rc.continues(end, packet, is_young))
+    }
+
     /// Takes over the state of end `from` of another connection as the state of `end`.
     pub(crate) fn take(&mut self, end: End, other: &mut TransportState, from: End) {
         if let (Some(rc), Some(other)) = (self.rc_mut(), other.rc_mut()) {

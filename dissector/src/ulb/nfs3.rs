@@ -203,17 +203,19 @@ fn linked(walk: &mut Walk<'_, '_>) -> Outcome {
 fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
     attributes(walk)?;
     walk.skip(VERIFIER)?;
+    let begin = walk.payload.reader().position();
     walk.list(|walk| {
         walk.skip(8)?;
         walk.opaque()?;
         walk.skip(8)
     })?;
-    walk.end_of_file()
+    walk.end_of_entries(begin)
 }
 
 fn entries_plus(walk: &mut Walk<'_, '_>) -> Outcome {
     attributes(walk)?;
     walk.skip(VERIFIER)?;
+    let begin = walk.payload.reader().position();
     walk.entries(|walk| {
         walk.skip(8)?;
         let name = walk.payload.opaque()?;
@@ -222,7 +224,7 @@ fn entries_plus(walk: &mut Walk<'_, '_>) -> Outcome {
         let file_handle = if walk.bool()? { walk.payload.opaque()? } else { &[] };
         Ok((name, file_handle))
     })?;
-    walk.end_of_file()
+    walk.end_of_entries(begin)
 }
 
 fn file_system_state(walk: &mut Walk<'_, '_>) -> Outcome {

@@ -276,6 +276,14 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(u8::try_from(self.constant(0..=2)?).ok().filter(|value| *value <= 2))
     }
 
+    /// Walks the end of directory entries that began at this position.
+    pub(super) fn end_of_entries(&mut self, begin: usize) -> Outcome {
+        self.end_of_file()?;
+        let bytes = self.payload.reader().position().saturating_sub(begin);
+        self.operation.entry_bytes = u32::try_from(bytes).ok();
+        Ok(())
+    }
+
     #[inline]
     pub(super) fn end_of_file(&mut self) -> Outcome {
         self.operation.end_of_file = Some(self.flag()?);

@@ -102,6 +102,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         icrc: IcrcVerdict::Good,
         traffic_class: 2,
         hop: 0,
+        context: 0,
         identity: Identity::new(&[], [source, destination], None, IcrcVerdict::Good, None),
     };
     let bth = Bth {

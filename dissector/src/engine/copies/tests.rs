@@ -11,7 +11,7 @@ fn sighting(number: u16, frame: u64, nanoseconds: i64) -> Sighting {
 fn sighting_for(receiver: u32, number: u16, frame: u64, nanoseconds: i64) -> Sighting {
     let addresses = [1, 2].map(|host: u32| Address::V4(Ipv4Addr::from(host)));
     let identity = Identity::new(&[7; 40], addresses, Some(5), IcrcVerdict::Good, Some(number));
-    Sighting::of(identity, 10, receiver, Seen { frame, time: Time(nanoseconds) }, Place::default())
+    Sighting::of(identity, 10, receiver, Seen { frame, time: Time(nanoseconds) }, Place::default(), 0)
 }
 
 /// A packet is held until others replace it in its set, however much time passes.
@@ -39,6 +39,6 @@ fn copies_of_many_connections_with_the_same_psn() {
     }
     for (receiver, number) in receivers() {
         let first = copies.note(sighting_for(receiver, number, 100 + u64::from(number), 1_000));
-        assert_eq!(first.map(|seen| seen.frame), Some(number.into()));
+        assert_eq!(first.map(|first| first.seen.frame), Some(number.into()));
     }
 }

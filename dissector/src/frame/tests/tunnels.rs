@@ -521,3 +521,55 @@ fn where_the_tags_stand() {
         [(Header::Gre, 34..38), (Header::SpectrumMirror, 38..60), (Header::Ethernet, 60..74)]
     );
 }
+
+/// The context of a frame that carries the SEND Only.
+fn context(frame: &[u8]) -> u32 {
+    dissect(&record(LinkType::ETHERNET, frame), &Config::default()).expect("a RoCE packet").context
+}
+
+/// A frame with VLAN tags that have these identifiers.
+fn with_vlans(vlans: &[u16], frame: &[u8]) -> Vec<u8> {
+    let tags: Vec<u8> =
+        vlans.iter().flat_map(|vlan| [[0x81, 0], (0xe000 | vlan).to_be_bytes()].concat()).collect();
+    [&frame[..12], &tags, &frame[12..]].concat()
+}
+
+/// VLANs and network identifiers distinguish networks. Priorities, the VLANs outside of a tunnel,
+/// the byte of an NVGRE key that differs between flows, labels and mirroring sessions do not.
+#[test]
+fn the_network_of_a_packet() {
+    let vxlan = |identifier: u8, inner: &[u8]| in_udp(4789, &[8, 0, 0, 0, 0, 0, identifier, 0], inner);
+    let nvgre = |identifier: u8, flow: u8| gre([0x20, 0], 0x6558, &[0, 0, identifier, flow], SEND_ONLY);
+    let erspan = |session: u8| {
+        gre([0x10, 0], 0x88be, &[&[0; 4][..], &[0x10, 0, 0, session, 0, 0, 0, 0]].concat(), SEND_ONLY)
+    };
+    let mpls = |label: u8| ethernet(0x8847, &[&[0, label, 1, 64][..], &SEND_ONLY[14..]].concat());
+    assert_eq!(context(SEND_ONLY), 0);
+    let same: [(Vec<u8>, Vec<u8>); 6] = [
+        (with_vlans(&[0], SEND_ONLY), SEND_ONLY.to_vec()),
+        (with_vlans(&[0, 7], SEND_ONLY), with_vlans(&[7], SEND_ONLY)),
+        (with_vlans(&[7], &vxlan(1, SEND_ONLY)), vxlan(1, SEND_ONLY)),
+        (nvgre(1, 1), nvgre(1, 2)),
+        (erspan(1), erspan(2)),
+        (mpls(1), mpls(2)),
+    ];
+    for (one, other) in &same {
+        assert_eq!(context(one), context(other), "{one:?}");
+    }
+    let networks = [
+        SEND_ONLY.to_vec(),
+        with_vlans(&[7], SEND_ONLY),
+        with_vlans(&[8], SEND_ONLY),
+        with_vlans(&[7, 8], SEND_ONLY),
+        with_vlans(&[8, 7], SEND_ONLY),
+        vxlan(7, SEND_ONLY),
+        vxlan(8, SEND_ONLY),
+        vxlan(8, &with_vlans(&[7], SEND_ONLY)),
+        nvgre(9, 1),
+        nvgre(10, 1),
+    ];
+    let mut contexts: Vec<u32> = networks.iter().map(|frame| context(frame)).collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    assert_eq!(contexts.len(), networks.len());
+}

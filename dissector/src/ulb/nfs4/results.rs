@@ -49,11 +49,12 @@ pub(super) fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(VERIFIER)?;
+    let begin = walk.payload.reader().position();
     walk.entries(|walk| {
         walk.skip(8)?;
         Ok((walk.payload.opaque()?, walk.file_handle_attribute()?))
     })?;
-    walk.end_of_file()
+    walk.end_of_entries(begin)
 }
 
 pub(super) fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
