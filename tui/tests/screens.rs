@@ -96,7 +96,8 @@ fn overviews_of_other_sessions() {
         ("overview-ascii", "nfs3-lossy.pcap", ASCII, &SIZES[..]),
         ("outage", "iwarp-reconnect.pcap", UNICODE, &SIZES[..]),
         ("outage-ascii", "iwarp-reconnect.pcap", ASCII, &SIZES[..2]),
-        ("nothing-wrong", "nfs3-basic.pcap", UNICODE, &SIZES[..2]),
+        ("nothing-wrong", "iwarp-recall.pcap", UNICODE, &SIZES[..2]),
+        ("one-violation", "nfs3-basic.pcap", UNICODE, &SIZES[..2]),
     ] {
         for size in sizes.iter().copied() {
             let driver = Driver::new(sample, size, look);

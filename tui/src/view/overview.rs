@@ -150,6 +150,12 @@ fn verdict(state: &State, width: u16) -> Vec<(Option<usize>, Line<'static>)> {
         let style = Style::new().add_modifier(Modifier::BOLD);
         lines.extend(paragraph(&nothing(state), width, style).into_iter().map(|line| (None, line)));
     }
+    // Violations may have done no harm.
+    let nothing = state.session.overview.nothing.as_ref().filter(|_| shown > 0);
+    if let Some(rest) = nothing.and_then(|nothing| nothing.strip_prefix("Nothing")) {
+        let words = format!("Otherwise nothing{rest}");
+        lines.extend(paragraph(&words, width, Style::new()).into_iter().map(|line| (None, line)));
+    }
     lines.truncate(MOST);
     lines
 }
