@@ -8,7 +8,7 @@ use crate::session::{Batch, ConnectionNow, Found, OpenCall, Progress, Session, S
 use crate::store::Store;
 use rdmascope_analysis::carriers::Carriers;
 use rdmascope_analysis::ending::{self, Ending};
-use rdmascope_analysis::events::SessionEvent;
+use rdmascope_analysis::events::{Open, SessionEvent};
 use rdmascope_analysis::findings::{Findings, is_about};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::Allowances;
@@ -292,9 +292,11 @@ impl Analysis {
             (self.start, totals, self.dropped, progress);
         if whole {
             let end = totals.span.map(|(_, last)| last);
-            let open: Vec<Connection> = latest.connections().collect();
             batch.events = Some(match (self.ended, end) {
-                (None, Some(now)) => self.report.gathered().list_now(&open, now),
+                (None, Some(now)) => {
+                    let open = Open::new(latest.connections(), latest.open_transactions());
+                    self.report.gathered().list_now(&open, now)
+                }
                 _ => self.report.gathered().list(end),
             });
             batch.now = Some(Box::new(snapshot(latest)));
