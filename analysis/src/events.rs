@@ -12,7 +12,7 @@ mod outages;
 mod state;
 mod tell;
 
-pub use gather::Events;
+pub use gather::{Events, Open};
 
 use crate::filter::{Span, among};
 use rdmascope_dissector::connection::ConnectionId;

@@ -28,6 +28,7 @@ use core::ops::ControlFlow;
 use lines::Lines;
 use metrics::Metrics;
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::events::Open;
 use rdmascope_analysis::live::{Captured, Happening, Happenings, Interval, Meter};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::{Allowance, Allowances};
@@ -36,7 +37,6 @@ use rdmascope_analysis::time::parse_duration;
 use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::{Files, LiveSource, Note, Sink, for_each};
 use rdmascope_conformance::{Finding, Judge};
-use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{self, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -428,7 +428,7 @@ impl Watching<'_> {
     fn tick(&mut self, end: Time) {
         let Watching { engine, judge, meter, happenings, metrics, taker, triggers, written, out, .. } = self;
         let Some(meter) = meter else { return };
-        let open: Vec<Connection> = engine.connections().collect();
+        let open = Open::new(engine.connections(), engine.open_transactions());
         for happening in happenings.take(&open, end) {
             if let Some(metrics) = metrics {
                 metrics.happening(&happening);
@@ -529,7 +529,7 @@ impl Watching<'_> {
         }
         self.write_capture(true);
         let Watching { engine, happenings, taker, now, started, written, out, .. } = self;
-        let open: Vec<Connection> = engine.connections().collect();
+        let open = Open::new(engine.connections(), engine.open_transactions());
         let leading = happenings.leading(&open, started.unwrap_or(*now), *now);
         keep_first(written, || taker.end(&leading, *now, out));
         keep_first(&mut self.written, || output::close(self.out));

@@ -323,7 +323,7 @@ impl<S: Subject> Rows<S> {
         };
         let order = match sort {
             Some(field) => Order::Sorted {
-                by: Picked::cells(columns, core::slice::from_ref(field)),
+                by: Picked::cells(columns, &[columns.sort_key(field).to_owned()]),
                 is_reversed: *reverse,
                 most: *top,
                 kept: BinaryHeap::new(),

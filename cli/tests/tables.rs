@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{command, lines, refused, run, sample, text};
+use binary::{command, lines, refused, root, run, sample, text};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::process::Output;
@@ -207,6 +207,18 @@ fn lines_are_sorted_by_a_field() {
     let sorted = printed("transactions", SAMPLES[1], "--sort latency --reverse --top 1");
     let line = unsorted.lines().find(|line| line.split_whitespace().next() == Some(&expected[0])).unwrap();
     assert_eq!(sorted.lines().collect::<Vec<_>>(), [unsorted.lines().next().unwrap(), line]);
+}
+
+/// The WRITE waited for 119 s until the capture ended. All other calls have replies within 1 ms.
+#[test]
+fn a_call_without_a_reply_is_sorted_by_its_wait() {
+    let case = root().join("tests/cases/c25-one-stuck.pcap");
+    let case = case.to_str().expect("the path is UTF-8");
+    for field in ["latency", "latency_ns", "waited_ns"] {
+        let options = ["--sort", field, "--reverse", "--top", "1", "--format", "csv", "--fields", "xid"];
+        let output = run(&[&["transactions", case], &options[..]].concat());
+        assert_eq!(text(&output.stdout), "xid\n0x00000700\n", "{field}");
+    }
 }
 
 #[test]

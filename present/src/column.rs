@@ -81,6 +81,9 @@ pub struct Info {
     pub in_json: bool,
     /// How it is a column in Parquet, if it is one.
     pub in_parquet: Option<InParquet>,
+    /// The column of the same list whose value orders lines that are sorted by this one. `None`: this
+    /// one.
+    pub sorts_by: Option<&'static str>,
 }
 
 /// An output format of columns.
@@ -331,6 +334,12 @@ pub struct Line<'a, S: Subject> {
 }
 
 impl<S: Subject> Columns<S> {
+    /// The column whose value orders lines that are sorted by the column of this name.
+    pub fn sort_key<'a>(&self, name: &'a str) -> &'a str {
+        let column = self.columns.iter().find(|column| column.info.name == name);
+        column.and_then(|column| column.info.sorts_by).unwrap_or(name)
+    }
+
     /// Combines these columns with a `subject`.
     pub fn of<'a>(&'static self, subject: S::Of<'a>) -> Line<'a, S> {
         Line { columns: self, subject }
@@ -357,13 +366,20 @@ impl<S: Subject> Column<S> {
     /// part of a table there.
     pub const fn new(name: &'static str, read: Read<S>, meaning: &'static str) -> Column<S> {
         let in_parquet = Some(InParquet { name, is_last: false });
-        let info = Info { name, meaning, presence: Presence::Always, in_json: true, in_parquet };
+        let info =
+            Info { name, meaning, presence: Presence::Always, in_json: true, in_parquet, sorts_by: None };
         Column { info, read, text: None }
     }
 
     /// Makes the value null if absent.
     pub const fn or_null(mut self) -> Column<S> {
         self.info.presence = Presence::OrNull;
+        self
+    }
+
+    /// Lines sorted by this column are ordered by the value of another one.
+    pub const fn sorts_by(mut self, other: &'static str) -> Column<S> {
+        self.info.sorts_by = Some(other);
         self
     }
 

@@ -382,7 +382,7 @@ fn set_credential(capture: &mut Capture, body: &[u8]) {
     });
 }
 
-/// As many groups, bytes of a name and bytes of a credential as RFC 5531 allows.
+/// The largest number of groups, the longest machine name and the longest credential of RFC 5531.
 #[test]
 fn the_largest_credentials() {
     for body in [auth_sys(0, 16), auth_sys(255, 16), [&auth_sys(0, 0)[..], &[0; 380]].concat()] {

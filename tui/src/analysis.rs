@@ -14,7 +14,7 @@ use crate::store::Store;
 use lifetimes::Lifetimes;
 use rdmascope_analysis::carriers::Carriers;
 use rdmascope_analysis::ending::{self, Ending};
-use rdmascope_analysis::events::SessionEvent;
+use rdmascope_analysis::events::{Open, SessionEvent};
 use rdmascope_analysis::findings::{Findings, is_about};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::Allowances;
@@ -379,7 +379,10 @@ impl Analysis {
         }
         let end = now.totals.span.map(|(_, last)| last);
         let events = match (&ended, end) {
-            (None, Some(now)) => report.gathered().list_now(&open, now),
+            (None, Some(now)) => {
+                let open = Open::new(open.iter().cloned(), latest.open_transactions());
+                report.gathered().list_now(&open, now)
+            }
             _ => report.gathered().list(end),
         };
         let waiting = latest.open_transactions().filter(|open| open.direction == Direction::Forward);

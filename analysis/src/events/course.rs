@@ -8,7 +8,7 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Refused, Repeated, Says, Sent};
 use rdmascope_dissector::rdma::{End, Failure, Piece, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
-use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
 use rdmascope_wire::{Xid, cm};
 
@@ -97,6 +97,23 @@ impl Call {
             is_unread: !call.read_chunks.is_empty()
                 && transaction.timing.reads.is_none()
                 && !transaction.memory_unseen,
+        })
+    }
+
+    /// A call of the requester that has no reply so far. Packets that are missing from its connection
+    /// count there.
+    pub(super) fn open(open: &OpenTransaction<'_>) -> Option<Call> {
+        let call = open.call.filter(|_| open.reply.is_none() && open.direction == Direction::Forward)?;
+        Some(Call {
+            xid: open.xid,
+            seen: call.seen,
+            is_whole: call.missing.is_empty(),
+            protocol: None,
+            label: Label::Unknown,
+            direction: open.direction,
+            reply: None,
+            until: None,
+            is_unread: !call.read_chunks.is_empty() && open.timing.reads.is_none(),
         })
     }
 
@@ -262,6 +279,9 @@ const MOST: usize = 128;
 const TWICE: u64 = 1_000_000;
 
 impl Course {
+    /// The most calls without a reply that are kept.
+    pub(super) const MOST_WAITING: usize = MOST;
+
     /// Creates the facts of a connection that was first seen after so many steps of the clock.
     pub(super) fn new(steps: u32) -> Course {
         Course { steps_before: steps, steps, ..Course::default() }

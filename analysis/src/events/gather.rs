@@ -1,10 +1,10 @@
 //! The facts gathered while the engine reports.
 
-use super::SessionEvent;
-use super::course::{Course, Summary};
+use super::course::{Call, Course, Summary};
 use super::known::Reached;
 use super::state::StateEvents;
 use super::tell;
+use super::{SILENCE, SessionEvent};
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts};
@@ -13,7 +13,37 @@ use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::OpenTransaction;
 use std::collections::HashMap;
+
+/// The connections and the calls that are open in a capture that goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Open {
+    /// In the order of their numbers.
+    connections: Vec<Connection>,
+    /// Calls of requesters without a reply, in the order in which they began.
+    calls: Vec<(ConnectionId, Call)>,
+}
+
+impl Open {
+    /// Creates it from the open connections, in the order of their numbers, and the open
+    /// transactions.
+    pub fn new<'a>(
+        connections: impl Iterator<Item = Connection>,
+        transactions: impl Iterator<Item = OpenTransaction<'a>>,
+    ) -> Open {
+        let calls = transactions.filter_map(|open| Some((open.connection, Call::open(&open)?)));
+        Open { connections: connections.collect(), calls: calls.collect() }
+    }
+
+    /// The calls of a connection that wait at `now`, if one has waited for [`SILENCE`].
+    fn waiting(&self, id: ConnectionId, now: Time) -> Vec<Call> {
+        let calls = self.calls.iter().filter(|(of, _)| *of == id).map(|(_, call)| *call);
+        let waiting: Vec<Call> = calls.take(Course::MOST_WAITING).collect();
+        let has_lost = waiting.iter().any(|call| now.since(call.seen.time) >= SILENCE);
+        if has_lost { waiting } else { Vec::new() }
+    }
+}
 
 /// The events of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe).
 ///
@@ -65,20 +95,20 @@ impl Events {
 
     /// The events, in order of time. `end` is the end of the capture, if it is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
-        let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?)));
+        let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?, Vec::new())));
         let time = if self.steps > 0 { self.since_step } else { end.unwrap_or(self.latest) };
         let reached = Reached { time, goes_on: false, steps: self.steps };
         self.with_state(tell::events(ended, reached), reached)
     }
 
-    /// The events up to `now` while the capture goes on. They include those of connections that are
-    /// still `open`, which the caller gives in the order of their numbers. An event that depends on
-    /// an end's silence is reported only for ended connections.
-    pub fn list_now(&self, open: &[Connection], now: Time) -> Vec<SessionEvent> {
+    /// The events up to `now` while the capture goes on. They include those of connections and calls
+    /// that are still `open`. An event that depends on an end's silence is reported only for ended
+    /// connections, except that a call without a reply may have lost its service.
+    pub fn list_now(&self, open: &Open, now: Time) -> Vec<SessionEvent> {
         let known = self.courses().filter_map(|(id, course)| {
-            let place = || open.binary_search_by_key(&id, |connection| connection.id).ok();
-            let summary = course.summary.or_else(|| Some(Summary::of(&open[place()?])))?;
-            Some((id, course, summary))
+            let place = || open.connections.binary_search_by_key(&id, |connection| connection.id).ok();
+            let summary = course.summary.or_else(|| Some(Summary::of(&open.connections[place()?])))?;
+            Some((id, course, summary, open.waiting(id, now)))
         });
         let reached = Reached { time: now, goes_on: true, steps: self.steps };
         self.with_state(tell::events(known, reached), reached)

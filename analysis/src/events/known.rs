@@ -1,6 +1,6 @@
 //! The connections of a capture, and what all reporters of events need of them.
 
-use super::course::{Course, Summary};
+use super::course::{Call, Course, Summary};
 use super::{Kind, SILENCE, SessionEvent};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
@@ -14,6 +14,8 @@ pub(super) struct Known<'a> {
     pub(super) id: ConnectionId,
     pub(super) course: &'a Course,
     pub(super) summary: Summary,
+    /// Calls that wait at the moment, if the capture goes on.
+    pub(super) waiting: Vec<Call>,
     /// The index of the connection before it.
     pub(super) before: Option<usize>,
     /// The index of the connection after it.
@@ -87,9 +89,14 @@ impl Known<'_> {
     pub(super) fn over(&self) -> Option<Time> {
         match self.course.disconnected {
             Some(closed) => Some(closed.seen.time),
-            None => (self.summary.state == State::Closed || !self.course.unanswered.is_empty())
+            None => (self.summary.state == State::Closed || self.unanswered().next().is_some())
                 .then_some(self.summary.last),
         }
+    }
+
+    /// Its calls without a reply.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Call> {
+        self.course.unanswered.iter().chain(&self.waiting)
     }
 
     pub(super) fn responder(&self) -> End {

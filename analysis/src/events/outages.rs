@@ -153,8 +153,7 @@ impl Story<'_> {
             None if course.steps_before != course.steps => Time(i64::MIN),
             None => one.summary.first,
         };
-        let calls =
-            || course.unanswered.iter().filter(|call| call.is_whole && !call.is_passed(course.answered));
+        let calls = || one.unanswered().filter(|call| call.is_whole && !call.is_passed(course.answered));
         let over = one.over()?;
         let request = asked.iter().copied().find(|time| *time >= over && self.reached.steps == 0);
         let closed = match (course.disconnected, request) {

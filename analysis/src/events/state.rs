@@ -279,7 +279,7 @@ mod tests {
         );
         assert_eq!(owed.text, "recalled and not returned: 1 delegation, 99.6s, until the capture ends");
         // It may still be returned if the capture goes on or ends shortly after.
-        assert_eq!(gathered(&story).list_now(&[], second(100)), []);
+        assert_eq!(gathered(&story).list_now(&crate::events::Open::default(), second(100)), []);
         assert_eq!(gathered(&story).list(Some(second(1))), []);
         let mut revoked = mounted();
         revoked.on(OPEN, OPENED).back("4 1 0 0 6 0 'file'", "4 0").on("25 1 0 0 6 h0 5", "25 10087");

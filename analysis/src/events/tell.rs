@@ -15,18 +15,25 @@ const RETRIES: u64 = 3;
 
 /// The events of these connections, in a capture that has come to `reached`.
 pub(super) fn events<'a>(
-    courses: impl Iterator<Item = (ConnectionId, &'a Course, Summary)>,
+    courses: impl Iterator<Item = (ConnectionId, &'a Course, Summary, Vec<Call>)>,
     reached: Reached,
 ) -> Vec<SessionEvent> {
     let end = reached.time;
     let mut known: Vec<Known<'_>> = courses
-        .map(|(id, course, summary)| Known { id, course, summary, before: None, after: None })
+        .map(|(id, course, summary, waiting)| Known {
+            id,
+            course,
+            summary,
+            waiting,
+            before: None,
+            after: None,
+        })
         .collect();
     known.sort_by_key(|known| (known.course.steps_before, known.summary.first, known.id));
     let requests = link(&mut known);
     let mut found = Vec::new();
     for (index, one) in known.iter().enumerate() {
-        let Known { id, course, before, .. } = *one;
+        let (id, course, before) = (one.id, one.course, one.before);
         let mut tell = |event: SessionEvent| found.push(SessionEvent { connection: id, ..event });
         let asked = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
         established(one, before.map(|at| known[at].id), (asked, end), &mut tell);

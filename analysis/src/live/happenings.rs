@@ -1,10 +1,10 @@
 //! Events as they happen.
 
-use crate::events::{Events, Kind, SessionEvent};
+use crate::events::{Events, Kind, Open, SessionEvent};
 use crate::observer::Observer;
 use crate::report::{Harm, Statement, of_events};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
@@ -52,9 +52,9 @@ impl Happenings {
     /// back later is a new one.
     pub const KEPT: i64 = 600_000_000_000;
 
-    /// The events to report at `now`, in order of time. `open` are the connections that have not
-    /// ended, in the order of their numbers.
-    pub fn take(&mut self, open: &[Connection], now: Time) -> Vec<Happening> {
+    /// The events to report at `now`, in order of time. `open` are the connections and calls that
+    /// have not ended.
+    pub fn take(&mut self, open: &Open, now: Time) -> Vec<Happening> {
         self.told.values_mut().for_each(|told| told.is_listed = false);
         let mut happenings = Vec::new();
         for event in self.events.list_now(open, now) {
@@ -83,8 +83,8 @@ impl Happenings {
 
 impl Happenings {
     /// The statements about harm, at `now`, of events that are not forgotten. `start` is the start of
-    /// the capture, and `open` are the connections that have not ended.
-    pub fn leading(&self, open: &[Connection], start: Time, now: Time) -> Vec<Statement> {
+    /// the capture, and `open` are the connections and calls that have not ended.
+    pub fn leading(&self, open: &Open, start: Time, now: Time) -> Vec<Statement> {
         let mut statements = of_events(&self.events.list_now(open, now), Some((start, now)));
         statements.retain(|statement| statement.harm < Harm::Note);
         statements

@@ -1,5 +1,5 @@
 use super::*;
-use crate::events::Kind;
+use crate::events::{Kind, Open};
 use crate::observer::Observer;
 use rdmascope_conformance::Rule;
 use rdmascope_dissector::engine::Config;
@@ -30,8 +30,9 @@ fn watch(capture: &Capture, length: i64) -> Watched {
         let meter = meter.get_or_insert_with(|| Meter::new(record.time));
         while record.time.0 >= meter.start().0 + length {
             let end = Time(meter.start().0 + length);
-            let open: Vec<_> = engine.connections().collect();
-            watched.happenings.extend(happenings.take(&open, end));
+            watched
+                .happenings
+                .extend(happenings.take(&Open::new(engine.connections(), engine.open_transactions()), end));
             watched.intervals.push(meter.take(end, &engine, &judge));
         }
         meter.record(&record);
@@ -48,7 +49,7 @@ fn watch(capture: &Capture, length: i64) -> Watched {
         happenings.handle(&event);
         judge.handle(&event, &mut |finding| meter.finding(finding, false));
     });
-    watched.happenings.extend(happenings.take(&[], last));
+    watched.happenings.extend(happenings.take(&Open::default(), last));
     watched.intervals.push(meter.take(last, &engine, &judge));
     watched
 }
@@ -111,6 +112,24 @@ fn events_are_told_on_the_way() {
             }
         }
     }
+}
+
+/// An outage is reported as soon as a call has waited for a second, and again when a reply ends it.
+#[test]
+fn an_outage_is_reported_while_it_lasts() {
+    // The last packet comes again 3 s later, so that two more intervals end.
+    let lost = |case: &str| -> Vec<(bool, i64)> {
+        let mut capture = samples::case(case);
+        let last = capture.packets.last().expect("the case has packets").clone();
+        capture.packets.push(Packet { number: last.number + 1, time: last.time + 3 * SECOND, ..last });
+        let watched = watch(&capture, SECOND);
+        let lost = watched.happenings.into_iter().filter(|one| one.event.kind == Kind::ServiceLost);
+        lost.map(|one| (one.is_again, one.event.duration.unwrap_or(0) as i64 / SECOND)).collect()
+    };
+    // The intervals end at whole seconds, and the calls begin between two of them.
+    assert_eq!(lost("c02-arp"), [(false, 1)]);
+    assert_eq!(lost("c28-first"), [(false, 1)]);
+    assert_eq!(lost("c02-late"), [(false, 1), (true, 61)]);
 }
 
 /// The WRITE of nfs3-lossy waits for 106 ms. A capture that ends before its reply shows a waiting

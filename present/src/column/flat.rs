@@ -24,6 +24,7 @@ pub(super) static TYPE: Info = Info {
     presence: Presence::Always,
     in_json: true,
     in_parquet: None,
+    sorts_by: None,
 };
 
 impl Flat {

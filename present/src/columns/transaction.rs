@@ -211,7 +211,8 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Nanoseconds(|it| it.latency()),
                 "The time from the packet that completed the Send of the call to the packet that completed the Send of the reply.",
             )
-            .or_null(),
+            .or_null()
+            .sorts_by("waited_ns"),
             C::new(
                 "waited_ns",
                 Nanoseconds(|it| it.waited()),
