@@ -229,7 +229,8 @@ impl Gathering {
                 (statements, report.problems_now(ending, open))
             }
         };
-        if let Some(waits) = waits(beside).filter(|_| !has_ended) {
+        let is_lost = statements.iter().any(|statement| statement.harm == Harm::ServiceLost);
+        if let Some(waits) = waits(beside).filter(|_| !has_ended && !is_lost) {
             statements.push(waits);
             statements.sort_by_key(|statement| statement.harm);
         }
