@@ -8,7 +8,7 @@ pub(crate) use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 pub(crate) use problems::{is_sealed, is_spoiled};
-pub use verdict::{Harm, Statement, Subject, of_events};
+pub use verdict::{Harm, Reach, Statement, Subject, of_events};
 
 use crate::ending::Ending;
 use crate::events::{Events, SessionEvent};

@@ -158,6 +158,9 @@ fn copy_inputs(words: &[String], folder: &Folder) {
     for key in words.iter().filter(|word| word.ends_with(".key")) {
         std::fs::write(folder.path().join(key), [7; 32]).expect("the key can be written");
     }
+    for notes in words.iter().filter(|word| word.ends_with(".notes")) {
+        std::fs::write(folder.path().join(notes), "frame 1: a note\n").expect("the notes can be written");
+    }
     for policy in words.iter().filter(|word| word.ends_with(".toml")) {
         let policy = folder.path().join(policy);
         std::fs::write(policy, "[require]\nconnections = 1\n").expect("the policy can be written");

@@ -12,7 +12,6 @@ use alloc::string::{String, ToString};
 use rdmascope_dissector::observation::{Faulty, Refused};
 use rdmascope_dissector::rdma::{Fault, StartFault};
 
-const PAD: Source = Source { document: Document::Rfc5044, section: "4.1" };
 const CRC: Source = Source { document: Document::Rfc5044, section: "4.4" };
 const CHECKSUM: Source = Source { document: Document::Rfc9293, section: "3.1" };
 const SEGMENTS: Source = Source { document: Document::Rfc5041, section: "4" };
@@ -77,17 +76,6 @@ pub(super) const RULES: &[Checked<Read>] = &[
             The receiver of a wrong CRC ends the connection. An end that sends zeros instead of \
             CRCs is reported once.",
         check: Check::Faulty(crc),
-    },
-    Checked {
-        id: "iwarp-padding",
-        level: Level::Advice,
-        sources: &[PAD],
-        sentence: "The octets that pad an FPDU to a multiple of four are zero.",
-        explanation: "RFC 5044 requires it. Receivers ignore the octets, except for the CRC, and \
-            Linux 6.12 soft-iWARP does not clear them, so the rule is advice. It covers FPDUs \
-            whose beginning follows from the previous one, with a CRC that is right or not used. \
-            Each end is reported once.",
-        check: Check::Faulty(padding),
     },
     Checked {
         id: "iwarp-checksum",
@@ -164,12 +152,6 @@ pub(super) const UNSEEN: &[Unseen] = &[Unseen {
 fn crc(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Crc {
         findings.add(about(faulty, "a wrong CRC"));
-    }
-}
-
-fn padding(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
-    if faulty.fault == Fault::Pad {
-        findings.add(about(faulty, "pad octets that are not zero"));
     }
 }
 

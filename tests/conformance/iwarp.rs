@@ -102,14 +102,6 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[1326], "", ""),
     },
     Trigger {
-        rule: "iwarp-padding",
-        alteration: "the server pads six bytes of data with two octets, and the second is 1",
-        control: padded_with_zeros,
-        alter: |capture| set_pad(capture, 1009, &[0, 1]),
-        also: &[],
-        shows: shown(By::Responder, &[1009], "", ""),
-    },
-    Trigger {
         rule: "iwarp-checksum",
         alteration: "the window of the server's first acknowledgement is changed, and its checksum is not",
         control: sealed,
@@ -195,23 +187,6 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 ];
 
 /// A session with correct checksums. The capturing host had left them to its adapter.
-fn padded_with_zeros() -> Capture {
-    let mut capture = samples::capture("iwarp-nfs3");
-    for (number, pad) in [(1009, &[0; 2][..]), (1016, &[0; 3]), (1018, &[0; 1])] {
-        set_pad(&mut capture, number, pad);
-    }
-    capture
-}
-
-/// Sets the pad octets of the FPDU that ends a packet. No CRC is in use.
-fn set_pad(capture: &mut Capture, number: u64, pad: &[u8]) {
-    let packet = capture.packets.iter_mut().find(|packet| packet.number == number);
-    let data = &mut packet.expect("the sample has it").data;
-    let end = data.len() - 4;
-    data[end - pad.len()..end].copy_from_slice(pad);
-    mutate::seal_segment(data);
-}
-
 fn sealed() -> Capture {
     let mut capture = samples::capture("iwarp-nfs3");
     let segments = capture.packets.iter_mut().filter(|packet| packet.data[14 + 9] == 6);

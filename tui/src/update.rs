@@ -19,7 +19,7 @@ use crate::session::{Batch, Progress};
 use crate::show::{Show, Step};
 use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
 use crate::view::{self, Target, VIEWS};
-use back::{back, visit};
+use back::back;
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_analysis::units::Counted;
@@ -617,6 +617,18 @@ fn turn_field(state: &mut State, path: Vec<usize>) {
     let key = (state.bytes_of, path);
     if !state.closed.remove(&key) {
         state.closed.insert(key);
+    }
+}
+
+/// Goes to a view.
+fn visit(state: &mut State, show: Show) {
+    if state.show != show {
+        back::note(state);
+    }
+    state.in_detail = false;
+    let before = core::mem::replace(&mut state.show, show);
+    if show == Show::Packets {
+        packets::enter(state, before);
     }
 }
 

@@ -164,7 +164,9 @@ fn a_live_outage_grows_while_it_lasts() {
         driver.batch();
         let verdict = driver.text().lines().nth(2).unwrap_or_default().to_owned();
         assert!(
-            verdict.contains(&format!("4 calls without a reply so far, the oldest for {seconds} s")),
+            verdict.contains(&format!(
+                "{seconds} s without service on 1 connection, from 0.005 until now; 4 calls without a reply"
+            )),
             "{}",
             driver.text()
         );

@@ -2,7 +2,7 @@
 
 use crate::events::{Events, Kind, Open, SessionEvent};
 use crate::observer::Observer;
-use crate::report::{Harm, Statement, of_events};
+use crate::report::{Harm, Reach, Statement, of_events};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
@@ -85,7 +85,8 @@ impl Happenings {
     /// The statements about harm, at `now`, of events that are not forgotten. `start` is the start of
     /// the capture, and `open` are the connections and calls that have not ended.
     pub fn leading(&self, open: &Open, start: Time, now: Time) -> Vec<Statement> {
-        let mut statements = of_events(&self.events.list_now(open, now), Some((start, now)));
+        let mut statements =
+            of_events(&self.events.list_now(open, now), Reach { span: Some((start, now)), goes_on: true });
         statements.retain(|statement| statement.harm < Harm::Note);
         statements
     }

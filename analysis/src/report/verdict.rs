@@ -88,7 +88,8 @@ impl Report {
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        self.statements(&self.events(ending), &self.problems(ending), ending.totals.span, violations)
+        let reach = Reach { span: ending.totals.span, goes_on: false };
+        self.statements(&self.events(ending), &self.problems(ending), reach, violations)
     }
 
     /// The statements while the capture goes on. The span of `ending` ends now, `events` are those
@@ -100,17 +101,18 @@ impl Report {
         open: &[Connection],
         violations: u64,
     ) -> Vec<Statement> {
-        self.statements(events, &self.problems_now(ending, open), ending.totals.span, violations)
+        let reach = Reach { span: ending.totals.span, goes_on: true };
+        self.statements(events, &self.problems_now(ending, open), reach, violations)
     }
 
     fn statements(
         &self,
         events: &[SessionEvent],
         problems: &[Problem],
-        span: Option<(Time, Time)>,
+        reach: Reach,
         violations: u64,
     ) -> Vec<Statement> {
-        let mut statements = of_events(events, span);
+        let mut statements = of_events(events, reach);
         let has_waits = statements.iter().any(|statement| statement.harm <= Harm::Waits);
         let problems = problems.iter().filter(|problem| !has_waits || problem.name != "no-reply");
         statements.extend(problems.map(of_problem));
@@ -130,11 +132,20 @@ impl Report {
     }
 }
 
-/// The statements about events, in the order of time, of a capture with this span.
-pub fn of_events(events: &[SessionEvent], span: Option<(Time, Time)>) -> Vec<Statement> {
+/// The times of the capture that statements are about.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// The first packet, and the last one or now.
+    pub span: Option<(Time, Time)>,
+    /// Whether the capture goes on.
+    pub goes_on: bool,
+}
+
+/// The statements about events, in the order of time.
+pub fn of_events(events: &[SessionEvent], reach: Reach) -> Vec<Statement> {
     let outages = Outage::all(events);
     let mut statements = Vec::new();
-    lost(&outages, span, &mut statements);
+    lost(&outages, reach, &mut statements);
     told(events, &outages, &mut statements);
     statements.sort_by_key(|statement| statement.harm);
     statements
@@ -186,7 +197,7 @@ impl<'a> Outage<'a> {
     }
 
     /// Who ended the service, if all connections lost it in the same way.
-    fn cause(&self) -> Option<String> {
+    fn cause(&self, reach: Reach) -> Option<String> {
         let cause = self.events[0].cause?;
         if self.events.iter().any(|event| event.cause != Some(cause)) {
             return None;
@@ -195,10 +206,10 @@ impl<'a> Outage<'a> {
         let them = if connections == 1 { "it" } else { "them" };
         let calls = || {
             let calls = self.events.iter().map(|event| event.count).sum();
-            let had_no = if self.events.iter().any(|event| event.frames[1].is_none()) {
-                "had no reply"
-            } else {
-                "waited"
+            let had_no = match self.events.iter().any(|event| event.frames[1].is_none()) {
+                true if reach.goes_on => "without a reply",
+                true => "had no reply",
+                false => "waited",
             };
             format!("{} {had_no}", Counted(calls, "call"))
         };
@@ -211,15 +222,16 @@ impl<'a> Outage<'a> {
         })
     }
 
-    fn text(&self, span: Option<(Time, Time)>) -> String {
-        let start = span.map_or(self.from, |(start, _)| start);
+    fn text(&self, reach: Reach) -> String {
+        let start = reach.span.map_or(self.from, |(start, _)| start);
         let from = self.from.since(start).saturating_add(500_000) / 1_000_000;
         let ends = self.events.iter().any(|event| event.frames[1].is_none());
-        let until = match span {
+        let until = match reach.span {
+            Some((_, end)) if ends && self.to >= end && reach.goes_on => " until now",
             Some((_, end)) if ends && self.to >= end => " until the capture ends",
             _ => "",
         };
-        let cause = self.cause().map_or(String::new(), |cause| format!("; {cause}"));
+        let cause = self.cause(reach).map_or(String::new(), |cause| format!("; {cause}"));
         format!(
             "{} without service on {}, from {}.{:03}{until}{cause}",
             Spoken(self.length()),
@@ -231,13 +243,13 @@ impl<'a> Outage<'a> {
 }
 
 /// Adds the times without service, the longest first.
-fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec<Statement>) {
+fn lost(outages: &[Outage<'_>], reach: Reach, statements: &mut Vec<Statement>) {
     let mut longest: Vec<&Outage<'_>> = outages.iter().collect();
     longest.sort_by_key(|outage| Reverse(outage.length()));
     let (shown, rest) = longest.split_at(longest.len().min(MOST));
     statements.extend(shown.iter().map(|outage| Statement {
         harm: Harm::ServiceLost,
-        text: outage.text(span),
+        text: outage.text(reach),
         frame: outage.events[0].frames[0],
         is_of_events: true,
         is_outage: outage.is_loss(),

@@ -87,8 +87,6 @@ struct Fpdu {
     crc: Crc,
     /// The bytes of its CRC field, as far as they have arrived.
     field: [u8; CRC_LENGTH],
-    /// A pad octet is not zero.
-    is_pad_set: bool,
     /// All bytes that the CRC covers so far were captured and checksummed.
     whole: bool,
     /// Its start follows from the previous FPDU, which had no fault, or from the start frame.
@@ -107,7 +105,6 @@ impl Fpdu {
             parsed: None,
             crc: Crc::default(),
             field: [0; CRC_LENGTH],
-            is_pad_set: false,
             whole: true,
             certain,
         }
@@ -170,8 +167,6 @@ pub(super) struct End {
     pub(super) crc: CrcVerdict,
     /// Bits in which the CRC differs from the computed one; 0 if none was computed.
     pub(super) difference: u32,
-    /// Whether a pad octet is known not to be zero.
-    pub(super) is_pad_set: bool,
 }
 
 /// The verdict on the CRC of an FPDU (RFC 5044, section 4.4).
@@ -430,7 +425,6 @@ impl Framing {
         if fpdu.done >= data_ends {
             let pad = rest.limit(crc_begins.saturating_sub(fpdu.done));
             fpdu.cover(&pad, self.crc);
-            fpdu.is_pad_set |= pad.bytes.iter().any(|octet| *octet != 0);
             fpdu.done += pad.length;
             rest = rest.skip(pad.length);
             if fpdu.done >= crc_begins {
@@ -442,12 +436,12 @@ impl Framing {
                 rest = rest.skip(field.length);
             }
             if fpdu.done == all {
-                let Fpdu { whole, crc, field, is_pad_set, .. } = *fpdu;
+                let Fpdu { whole, crc, field, .. } = *fpdu;
                 let computed = whole.then(|| crc.finish());
                 let of_field = |bytes: [u8; CRC_LENGTH]| u32::from_le_bytes(bytes);
                 let difference = computed.map_or(0, |computed| of_field(computed) ^ of_field(field));
                 let crc = self.judge_crc(computed, field);
-                end = Some(End { sequence: rest.sequence, crc, difference, is_pad_set });
+                end = Some(End { sequence: rest.sequence, crc, difference });
                 // After a damaged or irregular FPDU, the length may be wrong too.
                 let is_sound = crc != CrcVerdict::Bad && header.is_regular();
                 self.state = State::Fpdu(Fpdu::new(is_sound));
@@ -512,12 +506,7 @@ impl Framing {
             self.state = State::Fpdu(Fpdu::new(true));
         }
         let crc = if self.crc == CrcUse::Off { CrcVerdict::Unused } else { CrcVerdict::Unverifiable };
-        let end = is_over.then_some(End {
-            sequence: from.wrapping_add(count),
-            crc,
-            difference: 0,
-            is_pad_set: false,
-        });
+        let end = is_over.then_some(End { sequence: from.wrapping_add(count), crc, difference: 0 });
         let (seen, sequence) = (begin.0, from);
         found(Unit::Piece(Piece { of, seen, sequence, offset, bytes: &[], length, is_missing: true, end }));
     }

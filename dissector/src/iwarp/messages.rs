@@ -4,7 +4,7 @@
 //! messages are reassembled. Tagged messages are passed on piece by piece, with the address in
 //! their headers.
 
-use super::framing::{CrcVerdict, End, Origin, Piece};
+use super::framing::{CrcVerdict, Origin, Piece};
 use super::piece;
 use crate::rdma::{Delivery, Fault, MemoryRange, Part, Placement, Position, Send};
 use crate::record::Seen;
@@ -25,8 +25,6 @@ pub(super) struct Messages {
     numbers: [Option<Next>; 4],
     /// A Terminate has been received, and no message after it yet.
     terminated: bool,
-    /// A pad that is not zero was reported.
-    knows_pad: bool,
 }
 
 /// The number of the next message of a queue.
@@ -175,14 +173,6 @@ impl Messages {
             self.tagged = None;
             self.numbers = [None; 4];
             return found(Message::Delivery(Delivery::Missing { packets: 1 }));
-        }
-        // With a wrong length, other bytes are in the place of the pad.
-        let is_pad_set =
-            |end: &End| end.is_pad_set && matches!(end.crc, CrcVerdict::Good | CrcVerdict::Unused);
-        let is_certain = piece.of.is_certain && header.is_regular() && !self.knows_pad;
-        if is_certain && piece.end.as_ref().is_some_and(is_pad_set) {
-            self.knows_pad = true;
-            fault(piece, Fault::Pad, found);
         }
         match header {
             Header::Untagged(header) => self.take_untagged(&header, piece, found),

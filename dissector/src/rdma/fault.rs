@@ -49,8 +49,6 @@ pub enum Fault {
     Foreign,
     /// The opcode is reserved for reliable connections.
     Opcode(u8),
-    /// The pad octets of an FPDU are not zero (RFC 5044, section 4.1).
-    Pad,
     /// A READ response does not fit its index among the responses to its request.
     Response {
         /// Bytes of the request still outstanding, including those of this response.

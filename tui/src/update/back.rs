@@ -1,6 +1,6 @@
-//! Going to views, and back.
+//! The places that were shown before.
 
-use super::{Effect, ask, choose, packets, set_filter};
+use super::{Effect, ask, choose, set_filter};
 use crate::analysis::Request;
 use crate::show::Show;
 use crate::state::{BytesOf, Place, State};
@@ -26,18 +26,6 @@ pub(super) fn note(state: &mut State) {
         state.back.remove(0);
     }
     state.back.push(place);
-}
-
-/// Goes to a view.
-pub(super) fn visit(state: &mut State, show: Show) {
-    if state.show != show {
-        note(state);
-    }
-    state.in_detail = false;
-    let before = core::mem::replace(&mut state.show, show);
-    if show == Show::Packets {
-        packets::enter(state, before);
-    }
 }
 
 /// Goes back one step: out of the other pane, to the place before, or to the list without a filter.
