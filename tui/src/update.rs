@@ -397,13 +397,13 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Open => open(state, effects),
         Action::Back => back(state, effects),
         Action::Filter if state.show == Show::Packets => {
-            prompt(state, Purpose::PacketFilter, &state.packets.line.clone());
+            begin_prompt(state, Purpose::PacketFilter, &state.packets.line.clone());
         }
         Action::Filter => {
             visit(state, Show::Transactions);
-            prompt(state, Purpose::Filter, &state.filter_line.clone());
+            begin_prompt(state, Purpose::Filter, &state.filter_line.clone());
         }
-        Action::Search => prompt(state, Purpose::Search, ""),
+        Action::Search => begin_prompt(state, Purpose::Search, ""),
         Action::SearchOn(on) => search::go_on(state, on, effects),
         Action::Times => {
             state.times = state.times.next();
@@ -462,7 +462,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             state.speed = if faster { (state.speed + 1).min(most) } else { state.speed.saturating_sub(1) };
             state.notice = Some(format!("speed {}", SPEEDS[state.speed].1));
         }
-        Action::Jump => prompt(state, Purpose::Jump, ""),
+        Action::Jump => begin_prompt(state, Purpose::Jump, ""),
         Action::MomentOf => {
             if let Some(record) = state.pane().selection(state).record {
                 seek(state, Moment::Record(record), effects);
@@ -476,7 +476,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         }
         Action::CopyCommand => copy(state, Some(state.pane().selection(state).command), effects),
         Action::CopyValue => copy(state, state.pane().selection(state).value, effects),
-        Action::Glossary => prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
+        Action::Glossary => begin_prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
             let text = match saved(state) {
                 What::Frames(numbers) if state.packets.line.is_empty() => {
@@ -487,17 +487,17 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
                 What::Connection(id) => format!("connection-{}.pcapng", id.0),
                 What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
             };
-            prompt(state, Purpose::Save, &text);
+            begin_prompt(state, Purpose::Save, &text);
         }
         Action::Mark => marks::ask_note(state),
         Action::SaveNotes => {
             let path = state.marks.file.clone().unwrap_or_else(|| state.notes.clone());
-            prompt(state, Purpose::Notes, &path.display().to_string());
+            begin_prompt(state, Purpose::Notes, &path.display().to_string());
         }
-        Action::Export => prompt(state, Purpose::Export, "capture.html"),
+        Action::Export => begin_prompt(state, Purpose::Export, "capture.html"),
         Action::FromChosen => inject::from_chosen(state),
         Action::Fault => inject::fault(state),
-        Action::Palette => prompt(state, Purpose::Palette, ""),
+        Action::Palette => begin_prompt(state, Purpose::Palette, ""),
         Action::Help => state.over = Some(Over::Help(0)),
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Quit => effects.push(Effect::Quit),
@@ -517,7 +517,7 @@ fn saved(state: &State) -> What {
     What::Rows(rows.map(|row| (row.connection, row.first, row.last)).collect())
 }
 
-fn prompt(state: &mut State, purpose: Purpose, text: &str) {
+fn begin_prompt(state: &mut State, purpose: Purpose, text: &str) {
     state.prompt = Some(Prompt { purpose, text: text.to_owned(), at: 0, earlier: None });
 }
 

@@ -1,6 +1,6 @@
 //! Marks on packets and transactions, and their notes.
 
-use super::{Effect, prompt};
+use super::{Effect, begin_prompt};
 use crate::marks::Mark;
 use crate::show::Show;
 use crate::state::{BytesOf, Purpose, State};
@@ -33,7 +33,7 @@ pub(super) fn ask_note(state: &mut State) {
     match subject(state) {
         Some(on) => {
             let text = state.marks.of(on).map(|mark| mark.note.text.clone()).unwrap_or_default();
-            prompt(state, Purpose::Note(on), &text);
+            begin_prompt(state, Purpose::Note(on), &text);
         }
         None => state.notice = Some("no packet or transaction is selected here".to_owned()),
     }
