@@ -217,8 +217,6 @@ impl Each {
 pub(crate) trait Audience {
     /// Whether it writes lines as events arrive.
     const LISTS: bool;
-    /// Whether it does so little with an event that a copy for another thread costs more.
-    const IS_LIGHT: bool = false;
 
     /// The engine reports that it needs.
     fn needs(&self) -> Config;
@@ -265,7 +263,7 @@ impl<A: Audience> Listening for A {
 ///
 /// If reading fails after the first packet of a file, the packets before the failure count.
 pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, Kind::of::<A>(), None, audience)
+    read_for(input, A::LISTS, None, audience)
 }
 
 /// As [`read`], with its progress shown as a part of `progress`.
@@ -275,24 +273,12 @@ pub(crate) fn read_within<A: Audience>(
     audience: &mut A,
     progress: Option<&Progress>,
 ) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, Kind::of::<A>(), progress, audience)
-}
-
-/// The constants of an [`Audience`].
-struct Kind {
-    lists: bool,
-    is_light: bool,
-}
-
-impl Kind {
-    fn of<A: Audience>() -> Kind {
-        Kind { lists: A::LISTS, is_light: A::IS_LIGHT }
-    }
+    read_for(input, A::LISTS, progress, audience)
 }
 
 fn read_for(
     input: &Input,
-    kind: Kind,
+    lists: bool,
     whole: Option<&Progress>,
     audience: &mut dyn Listening,
 ) -> io::Result<anyhow::Result<Ending>> {
@@ -309,10 +295,10 @@ fn read_for(
     let size = source.size();
     let progress = match whole {
         Some(whole) => whole.share(),
-        None => Progress::on_terminal(size, kind.lists, input.quiet),
+        None => Progress::on_terminal(size, lists, input.quiet),
     };
     let reader = Reader { source, config, progress };
-    let read = if !kind.is_light && relay::is_worthwhile(&config, size) {
+    let read = if lists && relay::is_worthwhile(&config, size) {
         relay::read(reader, audience)?
     } else {
         reader.read(audience)?
@@ -447,7 +433,6 @@ struct Listener<F> {
 
 impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
     const LISTS: bool = false;
-    const IS_LIGHT: bool = true;
 
     fn needs(&self) -> Config {
         self.needs

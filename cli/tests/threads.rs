@@ -1,4 +1,4 @@
-//! A long file is read with several threads, a pipe with one. The output is the same.
+//! A long file is read with two or three threads, a pipe with one. The output is the same.
 
 mod binary;
 

@@ -87,10 +87,11 @@ fn choosing(terminal: &mut DefaultTerminal, names: Vec<String>, look: Look) -> i
     state.session.progress = Progress::Nothing;
     state.captures = names;
     state.over = Some(Over::Captures(0));
+    // SIGHUP keeps its default effect: while a terminal is gone, crossterm reads it without end.
     #[cfg(unix)]
     let mut signals = {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?
     };
     loop {
         terminal.draw(|frame| view::render(&state, frame))?;

@@ -1,8 +1,8 @@
-//! Reads a capture with a thread of its own: one thread follows the sessions, the other hands the
-//! events to the command.
+//! Reads a capture for a command that lists lines: one thread follows the sessions, the other hands
+//! the events to the command.
 //!
 //! Batches of copied events pass through one queue, so the order is exact and the output is the
-//! same. The copies cost less than what most commands do with an event.
+//! same. A copy costs less than a line, and more than what other commands do with an event.
 
 use super::{Listening, Reader};
 use rdmascope_analysis::ending::Ending;
