@@ -29,6 +29,10 @@ pub(super) enum Speaker {
     Other,
 }
 
+/// The most ends of one key besides the first. Each packet in a new context looks at all of them, and
+/// contexts can be forged.
+const MOST_OTHERS: usize = 31;
+
 /// Ends by a key. Almost every key has one end; the ends of another network with equal addresses
 /// and numbers are kept apart from it.
 #[derive(Clone, Debug)]
@@ -62,11 +66,16 @@ impl<K: Copy + Eq + Hash> Ends<K> {
         !self.others.is_empty()
     }
 
-    /// Adds an end. The entry of its own session with this key is replaced.
+    /// Adds an end. The entry of its own session with this key is replaced. Beyond [`MOST_OTHERS`],
+    /// the oldest of the others is dropped: its session has no further packets with this key.
     pub(super) fn insert(&mut self, key: K, place: EndRef) {
         self.remove(&key, place.session);
         if self.first.contains_key(&key) {
-            self.others.entry(key).or_default().push(place);
+            let others = self.others.entry(key).or_default();
+            if others.len() == MOST_OTHERS {
+                others.remove(0);
+            }
+            others.push(place);
         } else {
             self.first.insert(key, place);
         }
@@ -91,5 +100,32 @@ impl<K: Copy + Eq + Hash> Ends<K> {
     pub(super) fn footprint(&self) -> usize {
         let others = self.others.values().map(|others| others.len() * size_of::<EndRef>());
         self.first.allocation_size() + self.others.allocation_size() + others.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(session: u32) -> EndRef {
+        EndRef { session, end: End::First }
+    }
+
+    fn sessions(ends: &Ends<u8>) -> Vec<u32> {
+        ends.all(&7).map(|place| place.session).collect()
+    }
+
+    #[test]
+    fn a_key_has_few_ends() {
+        let mut ends = Ends::default();
+        (0..1000).for_each(|session| ends.insert(7, end(session)));
+        let latest = 1000 - MOST_OTHERS as u32..1000;
+        assert_eq!(sessions(&ends), [0].into_iter().chain(latest.clone()).collect::<Vec<_>>());
+        // A session that was dropped can end.
+        ends.remove(&7, 1);
+        ends.remove(&7, 0);
+        assert_eq!(sessions(&ends), latest.clone().collect::<Vec<_>>());
+        latest.for_each(|session| ends.remove(&7, session));
+        assert!(sessions(&ends).is_empty() && !ends.has_others());
     }
 }
