@@ -114,3 +114,45 @@ fn a_server_that_conforms() {
         "{junit}"
     );
 }
+
+/// The first scenario finds no server. The command of `--restart` starts one.
+#[test]
+fn a_server_that_is_gone() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = |number: u8| format!("127.{number}.{high}.{}", low.clamp(1, 254));
+    let (server, client) = (address(203), address(204));
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let at = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
+    let binary = env!("CARGO_BIN_EXE_rdmascope");
+    let start = format!(
+        "'{binary}' peer serve --format jsonl --bind {server} --socket udp >'{0}' 2>&1 & echo $! >'{1}'
+         until grep -q peer_sockets '{0}'; do kill -0 $! || exit 1; sleep 0.1; done",
+        at("told"),
+        at("pid")
+    );
+    let target =
+        ["peer", "inject", "--to", &server, "--from", &client, "--socket", "udp", "--format", "jsonl"];
+    let scenarios = ["--timeout", "500ms", "version-9", "null", "credits-ignored"];
+    let inject = |more: &[&str]| {
+        let output = run(&[&target[..], &scenarios, more].concat());
+        let lines = text(&output.stdout).lines();
+        let lines = lines.map(|line| serde_json::from_str(line).expect("a line is JSON"));
+        (lines.collect::<Vec<serde_json::Value>>(), text(&output.stderr).to_owned())
+    };
+    let verdicts = |lines: &[serde_json::Value]| -> Vec<String> {
+        lines.iter().map(|line| line["verdict"].as_str().unwrap_or("none").to_owned()).collect()
+    };
+    let (lines, _) = inject(&[]);
+    assert_eq!(verdicts(&lines[..3]), ["no-answer", "not-applicable", "none"]);
+    assert_eq!(lines[1]["reason"], "the server was gone before: no answer to NULL since version-9");
+    let (lines, told) = inject(&["--restart", "exit 3"]);
+    assert!(lines.len() == 2 && told.contains("--restart: the command ended with exit status: 3"), "{told}");
+    let (lines, told) = inject(&["--restart", &start]);
+    let process = std::fs::read_to_string(at("pid")).expect("the command ran");
+    let process = process.trim().parse().ok().and_then(rustix::process::Pid::from_raw);
+    rustix::process::kill_process(process.expect("it is a number"), rustix::process::Signal::KILL).ok();
+    if std::fs::read_to_string(at("told")).is_ok_and(|told| told.contains("is in use")) {
+        return eprintln!("SKIPPED: {told}");
+    }
+    assert_eq!(verdicts(&lines[..3]), ["no-answer", "conforms", "none"], "{told}");
+}

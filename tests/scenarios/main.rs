@@ -218,6 +218,23 @@ fn check_names_what_was_injected_and_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The calls that find out whether a silent responder is alive break no rule.
+#[test]
+fn the_calls_after_a_scenario_break_no_rule() {
+    let mut wrong = Vec::new();
+    for scenario in builtin() {
+        let (_, capture) = run(&scenario, Wrong::Silent);
+        let mut findings = judged::findings(&capture);
+        findings.retain(|finding| finding.by_requester == Some(true));
+        findings.retain(|finding| !scenario.check.iter().any(|id| id == judged::rule(finding).id));
+        let lines: Vec<String> = findings.iter().map(judged::line).collect();
+        if !lines.is_empty() {
+            wrong.push(format!("{}:\n    {}", scenario.name, lines.join("\n    ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Responders with one fault, and the verdict on each.
 const WRONG: &[(&str, Wrong, Verdict)] = &[
     ("version-9", Wrong::ChunkForVersion, Verdict::Violates),

@@ -1,5 +1,7 @@
 //! `rdmascope peer inject`: runs scenarios against a live server and reports the verdicts.
 
+mod server;
+
 use super::call::target;
 use super::live::{SocketArguments, Wire, local_address};
 use super::report::{Crossing, Format, Ladder, Ran, Report, text};
@@ -13,6 +15,7 @@ use rdmascope_peer::scenario::{
     BUILTIN, Injector, Outcome, Runner, Scenario, Side, Target, builtin_of, parse,
 };
 use rdmascope_peer::time::earlier;
+use server::Server;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
@@ -50,6 +53,9 @@ pub(super) struct Inject {
     /// Longest wait for a connection, and for the reply to NULL
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     timeout: u64,
+    /// Shell command that starts the server again if it no longer answers NULL; it returns while the server runs
+    #[arg(long, value_name = "COMMAND")]
+    restart: Option<String>,
     /// Output format: text, JSON Lines for programs, JUnit XML for CI systems, or an HTML page with a column for each server
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -61,6 +67,11 @@ pub(super) struct Inject {
 }
 
 impl Inject {
+    /// Returns whether a scenario is not run because it may crash the server.
+    fn withholds(&self, scenario: &Scenario) -> bool {
+        scenario.destructive && !self.allow_destructive
+    }
+
     /// All scenarios, destructive ones included, against the server `to`. Packets are kept.
     pub(super) fn for_screen(to: SocketAddr, from: Option<IpAddr>) -> Inject {
         Inject {
@@ -73,6 +84,7 @@ impl Inject {
             allow_destructive: true,
             null_only: false,
             timeout: 2_000_000_000,
+            restart: None,
             format: Format::Html,
             sockets: SocketArguments::default(),
             #[cfg(feature = "verbs")]
@@ -88,6 +100,7 @@ Examples:
   rdmascope peer inject --to 192.0.2.2 version-9 msgp
   rdmascope peer inject --to 192.0.2.2 --section rfc8166/4.5 --save faults.pcapng
   rdmascope peer inject --to 192.0.2.2 all --format junit > report.xml
+  rdmascope peer inject --to 192.0.2.2 all --allow-destructive --restart 'ssh server systemctl restart nfs-server'
   rdmascope peer inject --to 192.0.2.2 --to 192.0.2.3 all --format html > report.html
   rdmascope peer inject --to 192.0.2.2 ./mine.toml";
 
@@ -121,13 +134,10 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
             writeln!(out, "{}{to}", if index == 0 { "" } else { "\n" })?;
         }
         report.begin_column(Some(to.to_string()));
+        let mut server = Server::new(command, *to);
         for (number, (scenario, _)) in chosen.iter().enumerate() {
-            let one = match one(command, *to, &mut means, number, scenario, None) {
-                Ok(Some(one)) => one,
-                Ok(None) => {
-                    ended = Err(anyhow::anyhow!("interrupted"));
-                    break 'targets;
-                }
+            let one = match server.judge(&mut means, number, scenario) {
+                Ok(one) => one,
                 Err(error) => {
                     ended = Err(error);
                     break 'targets;
@@ -338,7 +348,7 @@ pub(super) fn one(
     /// Waits after the last step: a NULL call, a new connection, a NULL call on that, DELEGRETURN,
     /// REMOVE, and the DREQ.
     const WAITS: u32 = 6;
-    if scenario.destructive && !command.allow_destructive {
+    if command.withholds(scenario) {
         return Ok(Some(Ran::withheld(scenario, to)));
     }
     let seed = RandomState::new().hash_one(number);

@@ -98,6 +98,18 @@ enum Waiting {
     Over,
 }
 
+/// The first reply on a connection, which grants the credits for further calls (RFC 8166, section
+/// 3.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstReply {
+    /// No call was sent.
+    NotCalled,
+    /// A call was sent, and no message has arrived since.
+    Awaited,
+    /// A message arrived.
+    Arrived,
+}
+
 /// Runs one scenario on a provider, driven by events and the time.
 pub struct Runner {
     scenario: Scenario,
@@ -108,6 +120,7 @@ pub struct Runner {
     connection: Option<ConnectionId>,
     /// Whether the connection is established and not lost.
     usable: bool,
+    first_reply: FirstReply,
     private_data: PrivateDataSeen,
     memory: BTreeMap<String, Registered>,
     /// Memory written by the target, by handle: the endpoint drops it when a SEND invalidates it.
@@ -151,6 +164,7 @@ impl Runner {
             deadline: None,
             connection: None,
             usable: false,
+            first_reply: FirstReply::NotCalled,
             private_data: PrivateDataSeen::Absent,
             memory: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -259,6 +273,7 @@ impl Runner {
         match event {
             QueueEvent::Received(received) => {
                 let _ = endpoint.post_receive(connection, RECEIVE_LENGTH);
+                self.first_reply = FirstReply::Arrived;
                 if self.answered_in_session(&received.bytes) {
                     return;
                 }
@@ -512,11 +527,16 @@ impl Runner {
         }
     }
 
-    /// After the steps, checks whether the target is alive.
+    /// After the steps, checks whether the target is alive. A connection that awaits its first
+    /// reply has no credit for a NULL.
     fn ask(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         endpoint.intercept(None);
         self.pending.clear();
-        if self.usable { self.last_probe(now, endpoint, false) } else { self.connect_again(now, endpoint) }
+        if self.usable && self.first_reply != FirstReply::Awaited {
+            self.last_probe(now, endpoint, false);
+        } else {
+            self.connect_again(now, endpoint);
+        }
     }
 
     fn last_probe(&mut self, now: Instant, endpoint: &mut dyn Provider, new: bool) {

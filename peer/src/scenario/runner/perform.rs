@@ -1,6 +1,6 @@
 //! Performs the steps of a requester's scenario.
 
-use super::{Runner, Waiting};
+use super::{FirstReply, Runner, Waiting};
 use crate::endpoint;
 use crate::interceptor::{self, Matches, Rules};
 use crate::memory::Access;
@@ -24,6 +24,7 @@ use core::time::Duration;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::Opcode;
 use rdmascope_wire::private_data::{PrivateData, encode_size};
+use rdmascope_wire::rpcrdma::Procedure;
 
 /// Encodes private data.
 pub(super) fn private_data(fields: &PrivateDataFields) -> Vec<u8> {
@@ -186,6 +187,7 @@ impl Runner {
         self.written.clear();
         self.pending.clear();
         self.usable = false;
+        self.first_reply = FirstReply::NotCalled;
         match endpoint.connect(asked) {
             Ok(connection) => {
                 self.connection = Some(connection);
@@ -221,6 +223,7 @@ impl Runner {
         self.sent.push(format!("from now on: connection {number}"));
         self.connection = number.checked_sub(1).and_then(|at| self.connections.get(at)).copied();
         self.usable = self.connection.is_some_and(|connection| !self.lost.contains(&connection));
+        self.first_reply = FirstReply::Arrived;
         self.pending.clear();
         if !self.usable {
             self.stop(Verdict::NotApplicable, format!("connection {number} was lost"));
@@ -293,6 +296,9 @@ impl Runner {
         let length = bytes.len();
         let with =
             invalidate.map(|handle| format!(", with invalidate of 0x{:08x}", handle.0)).unwrap_or_default();
+        if self.first_reply == FirstReply::NotCalled && may_be_call(&bytes) {
+            self.first_reply = FirstReply::Awaited;
+        }
         let send = rc::Send { bytes, invalidate, ..rc::Send::default() };
         let posted = self.connection.map(|connection| endpoint.post(connection, Operation::Send(send)));
         let note = match posted {
@@ -302,6 +308,14 @@ impl Runner {
         self.retransmitted = false;
         self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));
     }
+}
+
+/// Returns whether a target may take a message for a call: not if it is shorter than any header, an
+/// RDMA_DONE or an RDMA_ERROR (RFC 8166, section 4.2.4).
+fn may_be_call(message: &[u8]) -> bool {
+    let word = message.get(12..16).and_then(<[u8]>::first_chunk);
+    let procedure = word.map(|word| Procedure::from(u32::from_be_bytes(*word)));
+    message.len() >= 28 && !matches!(procedure, Some(Procedure::Done | Procedure::Error))
 }
 
 fn rule(rule: &Rule) -> interceptor::Rule {
