@@ -155,11 +155,11 @@ pub(crate) fn confined_except(reach: Reach<'_>, instances: Option<&Path>, quiet:
     Ok(())
 }
 
-/// As [`confined`], for a process that handles signals itself and has no standard error to write
-/// to.
+/// As [`confined_except`], for a process that handles signals itself and has no standard error to
+/// write to.
 #[cfg(target_os = "linux")]
-pub(crate) fn quietly(reach: Reach<'_>) -> Result<(), String> {
-    unless_off(reach, None).map(drop).map_err(|error| error.to_string())
+pub(crate) fn quietly(reach: Reach<'_>, instances: Option<&Path>) -> Result<(), String> {
+    unless_off(reach, instances).map(drop).map_err(|error| error.to_string())
 }
 
 /// Confines the process. With `--no-sandbox` it does nothing, and reports all features as present.

@@ -1,5 +1,5 @@
 //! The extcap interface of Wireshark (extcap(4)): Wireshark calls rdmascope with options that begin
-//! with `--extcap-`, and shows RoCE interfaces.
+//! with `--extcap-`, and shows RoCE interfaces and the messages of the kernel's NFS/RDMA transport.
 //!
 //! Capturing itself is done by `capture`, with the same arguments as on the command line.
 
@@ -7,9 +7,12 @@ use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::live::network_interfaces;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Prefix of interface names: Wireshark also lists the interface itself.
 const PREFIX: &str = "roce-";
+/// The interface of `capture --snoop`.
+const MESSAGES: &str = "nfs-rdma-messages";
 
 /// A request of Wireshark.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,11 +27,23 @@ pub(crate) enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
     Interfaces,
-    LinkTypes,
-    Options,
+    LinkTypes {
+        of_messages: bool,
+    },
+    Options {
+        of_messages: bool,
+    },
     /// None: the option has no use here, such as one that checks a capture filter.
     Nothing,
 }
+
+/// The options of an interface without a value: name, label and help.
+const FLAGS: &[(&str, &str, &str)] = &[
+    ("--promiscuous", "Promiscuous", "Also receive packets for other hosts"),
+    ("--incoming-only", "Incoming only", "Omit packets sent by this host"),
+    ("--tunnels", "Tunnels", "Also tunnels and tags between MAC addresses and EtherType, with any content"),
+    ("--iwarp", "iWARP", "Also TCP port 20049"),
+];
 
 /// Parses arguments, the program name first. Returns `None` if they are not from Wireshark.
 pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Asked> {
@@ -38,7 +53,7 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
         return None;
     }
     let mut telling = Telling::Nothing;
-    let mut is_capture = false;
+    let (mut is_capture, mut of_messages) = (false, false);
     let mut passed: Vec<OsString> = ["rdmascope", "capture", "--quiet"].map(OsString::from).to_vec();
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy().into_owned();
@@ -50,14 +65,18 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
         match name {
             "--capture" => is_capture = true,
             "--extcap-interfaces" => telling = Telling::Interfaces,
-            "--extcap-dlts" => telling = Telling::LinkTypes,
-            "--extcap-config" => telling = Telling::Options,
+            "--extcap-dlts" => telling = Telling::LinkTypes { of_messages },
+            "--extcap-config" => telling = Telling::Options { of_messages },
             "--extcap-version" => {
                 let _of_wireshark = joined;
             }
             "--extcap-interface" => {
                 let name = value().to_string_lossy().into_owned();
-                passed.extend(["-i".into(), name.strip_prefix(PREFIX).unwrap_or(&name).into()]);
+                of_messages = name == MESSAGES;
+                match of_messages {
+                    true => passed.push("--snoop".into()),
+                    false => passed.extend(["-i".into(), name.strip_prefix(PREFIX).unwrap_or(&name).into()]),
+                }
             }
             "--fifo" => passed.extend(["-w".into(), value()]),
             "--extcap-capture-filter" => {
@@ -69,6 +88,10 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
             _ => passed.push(argument),
         }
     }
+    // The interface may follow the question.
+    if let Telling::LinkTypes { of_messages: of } | Telling::Options { of_messages: of } = &mut telling {
+        *of = of_messages;
+    }
     Some(if is_capture { Asked::Capture(passed) } else { Asked::Told(telling) })
 }
 
@@ -76,7 +99,12 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
 pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
     match telling {
         Telling::Nothing => Ok(()),
-        Telling::LinkTypes => writeln!(out, "dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}"),
+        Telling::LinkTypes { of_messages: false } => {
+            writeln!(out, "dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}")
+        }
+        Telling::LinkTypes { of_messages: true } => {
+            writeln!(out, "dlt {{number=101}}{{name=RAW}}{{display=Raw IP}}")
+        }
         Telling::Interfaces => {
             writeln!(out, "extcap {{version={}}}{{display=rdmascope}}", env!("CARGO_PKG_VERSION"))?;
             for interface in network_interfaces().iter().filter(|interface| interface.is_ethernet) {
@@ -84,22 +112,15 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
                 let name = Plain(&interface.name).to_string().replace(['{', '}'], "");
                 writeln!(out, "interface {{value={PREFIX}{name}}}{{display=RoCE on {name}}}")?;
             }
+            // The module of the kernel's client and server.
+            if Path::new("/sys/module/rpcrdma").exists() {
+                writeln!(out, "interface {{value={MESSAGES}}}{{display=NFS/RDMA messages of this host}}")?;
+            }
             Ok(())
         }
-        Telling::Options => {
-            for (number, (option, display, tooltip)) in [
-                ("--promiscuous", "Promiscuous", "Also receive packets for other hosts"),
-                ("--incoming-only", "Incoming only", "Omit packets sent by this host"),
-                (
-                    "--tunnels",
-                    "Tunnels",
-                    "Also tunnels and tags between MAC addresses and EtherType, with any content",
-                ),
-                ("--iwarp", "iWARP", "Also TCP port 20049"),
-            ]
-            .into_iter()
-            .enumerate()
-            {
+        Telling::Options { of_messages } => {
+            let options = if of_messages { &[][..] } else { FLAGS };
+            for (number, (option, display, tooltip)) in options.iter().enumerate() {
                 writeln!(
                     out,
                     "arg {{number={number}}}{{call={option}}}{{display={display}}}{{type=boolflag}}{{tooltip={tooltip}}}"
@@ -125,19 +146,35 @@ mod tests {
     fn what_wireshark_asks() {
         for (line, telling) in [
             ("rdmascope --extcap-interfaces --extcap-version=4.0", Telling::Interfaces),
-            ("rdmascope --extcap-interface roce-eth0 --extcap-dlts", Telling::LinkTypes),
-            ("rdmascope --extcap-interface roce-eth0 --extcap-config", Telling::Options),
+            (
+                "rdmascope --extcap-interface roce-eth0 --extcap-dlts",
+                Telling::LinkTypes { of_messages: false },
+            ),
+            (
+                "rdmascope --extcap-interface roce-eth0 --extcap-config",
+                Telling::Options { of_messages: false },
+            ),
+            (
+                "rdmascope --extcap-config --extcap-interface nfs-rdma-messages",
+                Telling::Options { of_messages: true },
+            ),
             ("rdmascope --extcap-interface roce-eth0 --extcap-capture-filter udp", Telling::Nothing),
         ] {
             assert_eq!(asked_by(line), Some(Asked::Told(telling)), "{line}");
         }
-        let line = "rdmascope --capture --extcap-interface roce-eth0 --fifo /tmp/f --extcap-capture-filter=udp --tunnels";
-        let expected = "rdmascope capture --quiet -i eth0 -w /tmp/f --filter udp --tunnels";
-        assert_eq!(
-            asked_by(line),
-            Some(Asked::Capture(expected.split(' ').map(OsString::from).collect())),
-            "{line}"
-        );
+        for (line, expected) in [
+            (
+                "rdmascope --capture --extcap-interface roce-eth0 --fifo /tmp/f --extcap-capture-filter=udp --tunnels",
+                "rdmascope capture --quiet -i eth0 -w /tmp/f --filter udp --tunnels",
+            ),
+            (
+                "rdmascope --capture --extcap-interface nfs-rdma-messages --fifo /tmp/f --snap-length 512",
+                "rdmascope capture --quiet --snoop -w /tmp/f --snap-length 512",
+            ),
+        ] {
+            let expected = expected.split(' ').map(OsString::from).collect();
+            assert_eq!(asked_by(line), Some(Asked::Capture(expected)), "{line}");
+        }
         for other in ["rdmascope", "rdmascope capture -i eth0", "rdmascope --help"] {
             assert_eq!(asked_by(other), None);
         }

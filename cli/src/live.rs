@@ -241,7 +241,7 @@ fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
         return snoop::open(device, mirror, &config.wanted, config.snap_length);
     }
     if command.snoop {
-        return crate::messages::open(mirror, config.snap_length);
+        return Ok(Box::new(crate::messages::open(mirror, config.snap_length, interrupt::end_once())?));
     }
     let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
     Ok(Box::new(live))

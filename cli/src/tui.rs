@@ -19,6 +19,8 @@ use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::Bytes;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::confine::Reach;
+#[cfg(target_os = "linux")]
+use rdmascope_capture_agent::live::tracefs;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::text::Style;
 use rdmascope_tui::Confine;
@@ -40,6 +42,7 @@ Examples:
   rdmascope tui
   rdmascope tui mount.pcap
   rdmascope tui -i eth0
+  rdmascope tui --snoop
   rdmascope tui mount.pcap --to 192.0.2.2
   rdmascope tui linux-6.12.pcap --compare linux-6.1.pcap
   ssh server rdmascope capture -i eth0 -w - | rdmascope tui -";
@@ -56,6 +59,10 @@ pub(crate) struct Tui {
     /// one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
+    /// Watch the messages of this host's NFS/RDMA client and server instead, from the kernel: see
+    /// `capture --snoop`
+    #[arg(long, conflicts_with_all = ["interfaces", "files"])]
+    snoop: bool,
     /// Live server to send scenarios to: an IP address, followed by a colon and a port if it is not
     /// 20049
     ///
@@ -149,7 +156,9 @@ fn show(command: &Tui, style: Style) -> Result<()> {
         }
     }
     let bench = bench(command)?;
-    let source = if input.files.is_empty() && names.is_empty() {
+    let source = if command.snoop {
+        messages(command)?
+    } else if input.files.is_empty() && names.is_empty() {
         Source::Nothing
     } else if names.is_empty() {
         // Report an invalid capture before the terminal is taken over.
@@ -178,7 +187,8 @@ enum Chosen {
 
 /// Offers captures and interfaces if the command names none.
 fn chosen(command: &Tui, look: Look) -> Result<Option<Chosen>> {
-    if !command.input.files.is_empty() || !command.interfaces.is_empty() || command.sends() {
+    let has_source = !command.input.files.is_empty() || !command.interfaces.is_empty() || command.snoop;
+    if has_source || command.sends() {
         return Ok(None);
     }
     let captures = captures();
@@ -236,7 +246,10 @@ fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
         // Scenarios need sockets, which are opened when the first one runs.
         _ if command.sends() => return Box::new(|| Ok(())),
         #[cfg(target_os = "linux")]
-        Source::Live(_) => return Box::new(|| confine::quietly(Reach::Below(here))),
+        Source::Live(_) => {
+            let instances = tracefs::instances().filter(|_| command.snoop);
+            return Box::new(move || confine::quietly(Reach::Below(here), instances.as_deref()));
+        }
         Source::Files(files) => files.as_slice(),
         _ => &[],
     };
@@ -317,14 +330,30 @@ fn interfaces(command: &Tui, names: &[String]) -> Result<Source> {
         interval: std::time::Duration::from_millis(50),
         ..command.mirror.config(names, command.input.ports)
     };
-    let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
+    let end = interrupt::end_once();
+    let live = Live::open(&config, Arc::clone(&end)).map_err(crate::capture::explained)?;
     let connected = crate::capture::connected(command.input.quiet);
     let known = Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() };
     command.mirror.become_user()?;
-    Ok(Source::Live(LiveCapture { name: names.join(", "), notes: vec![known], source: Box::new(live) }))
+    Ok(Source::Live(LiveCapture { name: names.join(", "), notes: vec![known], source: Box::new(live), end }))
+}
+
+/// Starts to capture the messages of the kernel. A connection is described before its first message.
+#[cfg(target_os = "linux")]
+fn messages(command: &Tui) -> Result<Source> {
+    let end = interrupt::end_once();
+    let snap_length = command.mirror.config(&[], command.input.ports).snap_length;
+    let source = crate::messages::open(&command.mirror, snap_length, Arc::clone(&end))?;
+    command.mirror.become_user()?;
+    Ok(Source::Live(LiveCapture { name: "rpcrdma".into(), notes: Vec::new(), source: Box::new(source), end }))
 }
 
 #[cfg(not(target_os = "linux"))]
 fn interfaces(_: &Tui, _: &[String]) -> Result<Source> {
     anyhow::bail!("watching interfaces needs Linux; use a capture file, or - for a pipe")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn messages(_: &Tui) -> Result<Source> {
+    anyhow::bail!("--snoop needs Linux")
 }

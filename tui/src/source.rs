@@ -8,6 +8,7 @@ use rdmascope_dissector::frame;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The source of a session.
 pub enum Source {
@@ -28,6 +29,8 @@ pub struct LiveCapture {
     pub notes: Vec<Note>,
     /// The source of records.
     pub source: Box<dyn rdmascope_capture_agent::Source + Send>,
+    /// Setting it ends the source, which then removes its traces on the system.
+    pub end: Arc<AtomicBool>,
 }
 
 /// Confines the process.

@@ -64,9 +64,21 @@ pub fn run(
         listening.start(&to);
         show(&mut terminal, source, options, bench, &to, &from)
     })();
-    let _ = execute!(io::stdout(), DisableMouseCapture);
-    ratatui::try_restore()?;
+    restore(terminal)?;
     ran
+}
+
+/// Restores the terminal, if it is still there: otherwise its destructor would panic, because it
+/// prints its error.
+fn restore(terminal: DefaultTerminal) -> io::Result<()> {
+    #[cfg(unix)]
+    if is_gone(Some(Duration::ZERO)) {
+        core::mem::forget(terminal);
+        return Ok(());
+    }
+    drop(terminal);
+    let _ = execute!(io::stdout(), DisableMouseCapture);
+    ratatui::try_restore()
 }
 
 /// Lists captures and interfaces, and returns the index of the one that the user opens; `None` if
@@ -74,8 +86,7 @@ pub fn run(
 pub fn choose(names: Vec<String>, look: Look) -> Result<Option<usize>, Error> {
     let mut terminal = ratatui::try_init()?;
     let chosen = choosing(&mut terminal, names, look);
-    let _ = execute!(io::stdout(), DisableMouseCapture);
-    ratatui::try_restore()?;
+    restore(terminal)?;
     Ok(chosen?)
 }
 
@@ -87,17 +98,16 @@ fn choosing(terminal: &mut DefaultTerminal, names: Vec<String>, look: Look) -> i
     state.session.progress = Progress::Nothing;
     state.captures = names;
     state.over = Some(Over::Captures(0));
-    // SIGHUP keeps its default effect: while a terminal is gone, crossterm reads it without end.
     #[cfg(unix)]
     let mut signals = {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?
     };
     loop {
         terminal.draw(|frame| view::render(&state, frame))?;
-        while !event::poll(LOOK)? {
+        while !event::poll(Duration::ZERO)? {
             #[cfg(unix)]
-            if signals.pending().next().is_some() {
+            if is_gone(Some(LOOK)) || signals.pending().next().is_some() {
                 return Ok(None);
             }
         }
@@ -192,8 +202,17 @@ fn show(
     let (draw, drawn) = channel();
     chart(drawn, to.clone());
     let doers = Doers { ask, draw, start, stopped, export: options.export.clone(), to: to.clone() };
-    read(source, options, shared, to.clone());
-    Ok(go_on(terminal, &mut state, from, &doers)?)
+    let end = match &source {
+        Source::Live(live) => Some(Arc::clone(&live.end)),
+        Source::Files(_) | Source::Nothing => None,
+    };
+    let reader = read(source, options, shared, to.clone());
+    let ended = go_on(terminal, &mut state, from, &doers);
+    if let Some(end) = end {
+        end.store(true, Ordering::Relaxed);
+        let _ = reader.join();
+    }
+    Ok(ended?)
 }
 
 /// The threads that perform effects.
@@ -276,6 +295,20 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     execute!(io::stdout(), EnableMouseCapture)
 }
 
+/// Waits for the end of the terminal, for at most `time`; `None`: without a limit. With a limit, also
+/// waits for input. Returns whether the terminal is gone. crossterm then reads it without end, and
+/// SIGHUP comes only to a terminal's own session.
+#[cfg(unix)]
+fn is_gone(time: Option<Duration>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let events = if time.is_some() { PollFlags::IN } else { PollFlags::empty() };
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, events)];
+    while let Err(rustix::io::Errno::INTR) = poll(&mut polled, time.as_ref()) {}
+    polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
 /// The sources of keys, mouse events and signals.
 struct Listening {
     #[cfg(unix)]
@@ -307,6 +340,8 @@ impl Listening {
         });
         #[cfg(unix)]
         {
+            let gone = to.clone();
+            thread::spawn(move || is_gone(None).then(|| gone.send(Heard::Quit)));
             let (mut signals, to) = (self.signals, to.clone());
             thread::spawn(move || {
                 for signal in signals.forever() {

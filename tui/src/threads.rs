@@ -205,11 +205,16 @@ impl Watch for Onlooker<'_> {
 }
 
 /// Reads the capture on a separate thread.
-pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Sender<Heard>) {
-    if matches!(source, Source::Nothing) {
-        return;
-    }
+pub(crate) fn read(
+    source: Source,
+    options: Options,
+    shared: Arc<Shared>,
+    to: Sender<Heard>,
+) -> JoinHandle<()> {
     thread::spawn(move || {
+        if matches!(source, Source::Nothing) {
+            return;
+        }
         // An interface loses packets that are read too late.
         if matches!(source, Source::Files(_)) {
             stand_back();
@@ -240,7 +245,7 @@ pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Se
         let _ = teller.join();
         let batch = shared.lock().batch(progress, true);
         let _ = to.send(Heard::Message(Message::Batch(Box::new(batch))));
-    });
+    })
 }
 
 /// Sends new results on a separate thread: at once after a pause, otherwise at intervals. The last

@@ -58,7 +58,8 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (160, 50), (250, 70)];
 #[test]
 fn every_view_of_a_session() {
     for (name, keys) in PICTURES {
-        let sizes = if *name == "overview" { &SIZES[..] } else { &SIZES[..2] };
+        let is_wide = ["overview", "packets", "marks"].contains(name);
+        let sizes = if is_wide { &SIZES[..] } else { &SIZES[..2] };
         for size in sizes.iter().copied() {
             let mut driver = Driver::new("nfs3-lossy.pcap", size, UNICODE);
             driver.press(keys);
@@ -72,7 +73,7 @@ fn every_view_of_a_session() {
 /// The state at a moment: two delegations that the server has not recalled yet.
 #[test]
 fn nfs4_state_at_a_moment() {
-    for (width, height) in [(80, 24), (160, 50)] {
+    for (width, height) in SIZES {
         let mut driver = Driver::new("nfs4.1-backchannel-recall.pcap", (width, height), UNICODE);
         driver.press("O t \"1.45\" Enter G");
         compare(&format!("state-{width}x{height}.txt"), &driver.text());

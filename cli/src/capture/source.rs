@@ -52,7 +52,7 @@ fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
 
 #[cfg(target_os = "linux")]
 fn messages(command: &Capture) -> Result<Box<dyn LiveSource>> {
-    crate::messages::open(&command.mirror, command.snap_length)
+    Ok(Box::new(crate::messages::open(&command.mirror, command.snap_length, interrupt::end_once())?))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -124,15 +124,21 @@ struct Column {
 /// The columns that fit beside the number, the times and the transaction.
 fn columns(width: usize, times: usize) -> Vec<Column> {
     let narrow = width < 100;
+    // The longest address has 39 characters, the longest opcode 33.
+    let (address, opcode) = match width {
+        ..100 => (15, 20),
+        100..200 => (15, 24),
+        _ => (39, 33),
+    };
     let cells: Vec<&'static str> = PacketTable::default().headings().collect();
     let of = |name: &'static str, width, right| {
         let cell = cells.iter().position(|heading| heading.trim() == name)?;
         Some(Column { name, cell, width, right })
     };
     let all = [
-        of("source", 15, false),
-        of("destination", 15, false).filter(|_| !narrow),
-        of("opcode", if narrow { 20 } else { 24 }, false),
+        of("source", address, false),
+        of("destination", address, false).filter(|_| !narrow),
+        of("opcode", opcode, false),
         of("QP", 8, true).filter(|_| width >= 140),
         of("PSN", 8, true).filter(|_| width >= 140),
         of("carries", 0, false),
