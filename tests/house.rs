@@ -48,11 +48,11 @@ fn sources() -> Vec<(String, String)> {
 // Invariant 10.
 #[test]
 fn unsafe_is_in_six_files() {
-    // The files in verbs/, snoop/ and fake_verbs/ are built with the feature `verbs` only.
+    // The files in verbs/, sniffer/ and fake_verbs/ are built with the feature `verbs` only.
     const ALLOWED: [&str; 6] = [
         "capture-agent/src/live/libpcap.rs",
         "capture-agent/src/live/ring.rs",
-        "capture-agent/src/snoop/sys.rs",
+        "capture-agent/src/sniffer/sys.rs",
         "capture-agent/src/unsafe_io.rs",
         "capture-agent/tests/fake_verbs/lib.rs",
         "peer/src/verbs/sys.rs",

@@ -5,8 +5,9 @@
 //! - [`Ring`] reads the rotated files of one program, in the order in which they were written.
 //! - [`Archive`] finds records by number, in any order.
 //! - `live::Live` captures from network interfaces on Linux; `datalink::Datalink` does so on other
-//!   Unix systems, and on Linux with the cargo feature `pnet`. `snoop::open` captures from an RDMA
-//!   device, with the cargo feature `verbs`. Their common trait is `LiveSource`.
+//!   Unix systems, and on Linux with the cargo feature `pnet`. `sniffer::open` captures from an RDMA
+//!   device, with the cargo feature `verbs`, and `snoop::Messages` from the kernel's NFS/RDMA
+//!   transport. Their common trait is `LiveSource`.
 //! - [`Source`] is the common trait of [`Files`] and the live sources: it returns a record, nothing
 //!   at present, or the end, and the number of packets that it lacks.
 //! - `confine` drops the privileges of a process before it reads packets, on Linux.
@@ -35,8 +36,6 @@ pub mod inventory;
 pub mod live;
 #[cfg(unix)]
 mod live_source;
-#[cfg(target_os = "linux")]
-pub mod messages;
 pub mod new_file;
 mod note;
 mod pcapng_writer;
@@ -44,6 +43,8 @@ mod piece;
 mod pipe;
 mod regular;
 #[cfg(all(target_os = "linux", any(test, feature = "verbs")))]
+pub mod sniffer;
+#[cfg(target_os = "linux")]
 pub mod snoop;
 mod source;
 mod stream;

@@ -1,172 +1,257 @@
-//! Captures from an RDMA device on Linux, for hardware whose RoCE packets bypass the network stack
-//! (cargo feature `verbs`).
+//! Captures the messages of the kernel's NFS/RDMA client and server, on Linux, where no packet of the
+//! adapter passes this host's network stack.
 //!
-//! The device copies the packets that it sends and receives to a raw packet queue pair. This module
-//! manages a ring of receive buffers; `sys` makes the calls of libibverbs. A device reports neither
-//! arrival times nor drops: packets get the time of this host when they are read, and drops are not
-//! counted.
+//! Probes on the kernel's transport fetch each message that it sends or receives (`probes`, with
+//! offsets from `btf`). An own instance of tracefs records them (`instance`, `pages`), and their parts
+//! are joined (`join`). Each message becomes a frame ([`frames`](self)), with addresses and queue pair
+//! numbers of the connection from rdma netlink, and PSNs of our own. No RDMA operation and no
+//! acknowledgement passes these functions.
 
-mod ring;
-#[cfg(feature = "verbs")]
-#[allow(unsafe_code)]
-mod sys;
-#[cfg(test)]
-mod tests;
+mod btf;
+mod frames;
+mod instance;
+mod join;
+mod pages;
+mod probes;
 
-use crate::filter::Wanted;
+pub use probes::ProbeError;
+
+use crate::capture::Error;
+use crate::inventory::{Inventory, InventoryError};
+use crate::live::tracefs::TracefsError;
+use crate::live_source::{Counts, LiveSource, now};
+use crate::note::{Note, NoteKind};
+use crate::source::{Next, Source};
 use core::time::Duration;
+use frames::{Composed, Frames};
+use instance::Instance;
+use join::Joiner;
+use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options of a capture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SnoopConfig {
-    /// Name of a device, such as `mlx5_0`, or of a port, such as `mlx5_0/2`. Without a port, the
-    /// first one is used.
-    pub device: String,
-    /// Selects the packets to keep. Its interfaces are ignored.
-    pub wanted: Wanted,
-    /// Maximum number of bytes to keep of a packet.
+    /// Maximum number of bytes to fetch of a message. More than [`Messages::MOST`] are not fetched.
     pub snap_length: u32,
-    /// Total size of the receive buffers in bytes. The device may limit it.
+    /// Size of the kernel's buffers, of all processors together, in bytes.
     pub buffer: usize,
-    /// Interval at which an idle source returns and checks whether it should end.
+    /// Interval at which an idle source looks for messages.
     pub interval: Duration,
 }
 
-/// The reason why a device cannot be captured.
+/// The reason why messages cannot be captured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnoopError {
-    /// The RDMA devices cannot be listed.
+    /// The kernel has no type information.
     #[error(
-        "RDMA devices cannot be used: {0}; this requires libibverbs, the kernel module ib_uverbs, and access to /dev/infiniband"
+        "the kernel has no type information of rpcrdma in /sys/kernel/btf: its CONFIG_DEBUG_INFO_BTF or CONFIG_DEBUG_INFO_BTF_MODULES is off"
     )]
-    NoVerbs(io::Error),
-    /// No device has this name.
-    #[error("there is no RDMA device {name}; {}", there_are(found))]
-    NoDevice {
-        /// Name of the requested device.
-        name: String,
-        /// Names of the existing devices.
-        found: Vec<String>,
-    },
-    /// The port is not a valid number.
-    #[error("{0}: invalid port; expected a number from 1 after the name of the RDMA device")]
-    NoPort(String),
-    /// The port is not an Ethernet port.
-    #[error("{0} is an InfiniBand port; only Ethernet ports can be captured")]
-    NotEthernet(String),
-    /// The process lacks CAP_NET_RAW.
-    #[error("capturing requires the capability CAP_NET_RAW")]
-    NotPermitted,
-    /// The memory for the buffers cannot be locked.
-    #[error("{} MiB of receive buffers cannot be locked in memory (ulimit -l): {error}", bytes >> 20)]
-    Memory {
-        /// Size of the buffers in bytes.
-        bytes: usize,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The device or its driver does not support it.
-    #[error("{device} cannot be snooped on ({step}: {error}): {}", instead(*.is_hardware, interface.as_deref()))]
-    Refused {
-        /// Name of the device.
-        device: String,
-        /// True for hardware, false for a software device.
-        is_hardware: bool,
-        /// The network interface of the device.
-        interface: Option<String>,
-        /// The operation that failed.
-        step: &'static str,
-        /// The system's error.
-        error: io::Error,
-    },
+    NoBtf,
+    /// The module is not loaded.
+    #[error("the kernel's NFS/RDMA transport is not loaded: modprobe rpcrdma")]
+    NoModule,
+    /// The kernel has no dynamic events.
+    #[error("the kernel has no dynamic events in tracefs: its CONFIG_KPROBE_EVENTS is off")]
+    NoProbes,
+    /// Lockdown forbids it.
+    #[error("the kernel is locked down (confidentiality): it permits no probes, not even to root")]
+    Lockdown,
+    /// The kernel is not known.
+    #[error(transparent)]
+    Unknown(#[from] ProbeError),
+    /// tracefs cannot be used.
+    #[error(transparent)]
+    Tracefs(#[from] TracefsError),
+    /// The connections cannot be asked for.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+    /// Another error of the system.
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
-fn there_are(found: &[String]) -> String {
-    match found {
-        [] => "this host has none".to_owned(),
-        names => format!("there are {}", names.join(", ")),
-    }
+/// A capture of messages.
+#[derive(Debug)]
+pub struct Messages {
+    names: [String; 1],
+    instance: Instance,
+    joiner: Joiner,
+    frames: Frames,
+    /// Frames and notes that are not yet delivered.
+    waiting: VecDeque<Composed>,
+    /// The frame or note that is being delivered.
+    latest: Composed,
+    /// The time of day at the start of the trace clock, in nanoseconds since 1970.
+    epoch: i64,
+    counts: Counts,
+    /// Lost events: the time up to which they were lost, and their number.
+    losses: Vec<(u64, u64)>,
+    /// Lost events that are not yet part of a record.
+    untold: u64,
+    /// Probes passed over so far.
+    missed: u64,
+    bytes: u64,
+    interval: Duration,
+    is_idle: bool,
+    /// The last round was taken.
+    is_over: bool,
+    end: Arc<AtomicBool>,
 }
 
-/// Suggests an alternative to an unsupported device.
-fn instead(is_hardware: bool, interface: Option<&str>) -> String {
-    match (is_hardware, interface) {
-        (false, Some(name)) => {
-            format!("it is software, and its packets pass the network interface {name}: use -i {name}")
-        }
-        (true, Some(name)) => {
-            format!("if it mirrors its packets to the network interface {name}, use -i {name}")
-        }
-        (_, None) => {
-            "use -i with the network interface below it; `rdmascope capture --list` lists them".to_owned()
-        }
-    }
-}
+/// The time that an event may take to become readable, and the events of a message to follow each
+/// other, in nanoseconds.
+const SETTLING: u64 = 5_000_000;
+/// The largest error of the epoch that is kept, in nanoseconds.
+const TOLERANCE: u64 = 1_000_000;
 
-/// Splits a name into device and port number.
-fn device_and_port(text: &str) -> Result<(&str, u8), SnoopError> {
-    let Some((name, port)) = text.split_once('/') else { return Ok((text, 1)) };
-    match port.parse() {
-        Ok(port) if port > 0 => Ok((name, port)),
-        _ => Err(SnoopError::NoPort(text.to_owned())),
-    }
-}
+impl Messages {
+    /// Maximum number of bytes that are fetched of a message.
+    pub const MOST: usize = probes::MOST;
 
-#[cfg(feature = "verbs")]
-pub use opening::open;
-
-#[cfg(feature = "verbs")]
-mod opening {
-    use super::ring::{Options, Ring};
-    use super::sys::{Failure, Sniffer};
-    use super::{SnoopConfig, SnoopError, device_and_port};
-    use crate::filter::Sieve;
-    use crate::live::network_interfaces;
-    use crate::live_source::LiveSource;
-    use std::io::ErrorKind;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
-
-    /// Starts a capture. Setting `end` ends it, after the packets in the buffers were delivered.
-    pub fn open(config: &SnoopConfig, end: Arc<AtomicBool>) -> Result<Box<dyn LiveSource>, SnoopError> {
-        let (name, port) = device_and_port(&config.device)?;
-        let sniffer =
-            Sniffer::open(name, port, config.buffer).map_err(|failure| explained(failure, config))?;
-        let options = Options {
-            name: config.device.clone(),
-            sieve: Sieve::new(&config.wanted, config.snap_length),
+    /// Starts a capture. Setting `end` ends it.
+    pub fn open(config: &SnoopConfig, end: Arc<AtomicBool>) -> Result<Messages, SnoopError> {
+        let mut joiner = Joiner::default();
+        let inventory = Inventory::open()?;
+        let bytes = config.snap_length as usize;
+        let instance = Instance::open(bytes, config.buffer, |definition, id, layout| {
+            joiner.know(id, definition.point, definition.part, layout);
+        })?;
+        Ok(Messages {
+            names: ["rpcrdma".to_owned()],
+            instance,
+            joiner,
+            frames: Frames::new(inventory, bytes),
+            waiting: VecDeque::new(),
+            latest: Composed::default(),
+            epoch: epoch().1,
+            counts: Counts { dropped: Some(0), ..Counts::default() },
+            losses: Vec::new(),
+            untold: 0,
+            missed: 0,
+            bytes: 0,
             interval: config.interval,
+            is_idle: false,
+            is_over: false,
             end,
-        };
-        let refused = |step| move |error| explained(Failure::Step { step, error }, config);
-        let mut ring = Ring::new(sniffer, options).map_err(refused("receive buffers"))?;
-        // Start last: packets that arrive before buffers are posted are lost.
-        ring.device().begin().map_err(refused("sniffer flow"))?;
-        Ok(Box::new(ring))
+        })
     }
 
-    fn explained(failure: Failure, config: &SnoopConfig) -> SnoopError {
-        let name = config.device.split('/').next().unwrap_or_default();
-        match failure {
-            Failure::NoList(error) => SnoopError::NoVerbs(error),
-            Failure::NoDevice(found) => SnoopError::NoDevice { name: name.to_owned(), found },
-            Failure::NotEthernet => SnoopError::NotEthernet(config.device.clone()),
-            Failure::Memory { bytes, error } => SnoopError::Memory { bytes, error },
-            Failure::Step { step, error } => {
-                let below = network_interfaces().into_iter().find_map(|interface| {
-                    let (_, is_hardware) = interface.rdma.iter().find(|(device, _)| device == name)?;
-                    Some((interface.name.clone(), *is_hardware))
-                });
-                let is_hardware = below.as_ref().is_none_or(|(_, is_hardware)| *is_hardware);
-                // Software devices lack support even with the capability.
-                if error.kind() == ErrorKind::PermissionDenied && is_hardware {
-                    return SnoopError::NotPermitted;
-                }
-                let interface = below.map(|(interface, _)| interface);
-                SnoopError::Refused { device: name.to_owned(), is_hardware, interface, step, error }
+    /// Takes the events of the kernel, and composes the messages that are complete.
+    fn round(&mut self) -> io::Result<Time> {
+        let is_last = self.end.load(Ordering::Relaxed);
+        let (clock, epoch) = epoch();
+        if epoch.abs_diff(self.epoch) > TOLERANCE {
+            self.epoch = epoch;
+        }
+        let joiner = &mut self.joiner;
+        let losses = self.instance.take(|processor, time, data| joiner.take(processor, time, data))?;
+        let missed = self.instance.missed()?;
+        self.losses.extend(losses);
+        self.losses.push((clock, missed.saturating_sub(core::mem::replace(&mut self.missed, missed))));
+        let settled = if is_last { u64::MAX } else { clock.saturating_sub(SETTLING) };
+        for message in self.joiner.settle(settled) {
+            self.lose(message.time);
+            let time = Time(self.epoch.saturating_add_unsigned(message.time));
+            let frame = self.frames.compose(&message, time, &mut self.waiting);
+            if let Some(frame) = frame {
+                let dropped = core::mem::take(&mut self.untold);
+                self.waiting.push_back(Composed { dropped, ..frame });
             }
+        }
+        self.lose(settled);
+        self.is_over = is_last;
+        Ok(Time(self.epoch.saturating_add_unsigned(clock.saturating_sub(SETTLING))))
+    }
+
+    /// Counts the events that were lost before a time.
+    fn lose(&mut self, before: u64) {
+        let lost = self.losses.extract_if(.., |(time, _)| *time <= before);
+        let lost = lost.fold(0, |sum: u64, (_, lost)| sum.saturating_add(lost));
+        self.untold = self.untold.saturating_add(lost);
+        self.counts.dropped = self.counts.dropped.map(|dropped| dropped.saturating_add(lost));
+    }
+}
+
+/// Finds out whether messages can be captured here, and changes nothing.
+pub fn check() -> Result<(), SnoopError> {
+    Inventory::open()?;
+    instance::possible(Messages::MOST).map(drop)
+}
+
+/// The time of the trace clock, and the time of day when it began.
+fn epoch() -> (u64, i64) {
+    let time = clock_gettime(ClockId::Monotonic);
+    let clock = time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as i64);
+    (clock.unsigned_abs(), now().0.saturating_sub(clock))
+}
+
+impl Source for Messages {
+    fn next(&mut self) -> Result<Next<'_>, Error> {
+        if self.waiting.is_empty() && !self.is_over {
+            if core::mem::take(&mut self.is_idle) && !self.end.load(Ordering::Relaxed) {
+                std::thread::sleep(self.interval);
+            }
+            let reached = self.round();
+            let reached = reached.map_err(|error| Error::Live { name: self.names[0].clone(), error })?;
+            if self.waiting.is_empty() && !self.is_over {
+                self.is_idle = true;
+                return Ok(Next::Idle(Some(reached)));
+            }
+        }
+        let Some(composed) = self.waiting.pop_front() else { return Ok(Next::End) };
+        self.latest = composed;
+        let Composed { note, time, bytes, length, dropped } = &self.latest;
+        if let Some(note) = note {
+            let bytes = note.clone().into_bytes();
+            return Ok(Next::Note(Note { kind: NoteKind::Inventory, bytes }));
+        }
+        self.counts.delivered += 1;
+        self.bytes += u64::from(*length);
+        Ok(Next::Record(Record {
+            number: self.counts.delivered,
+            time: *time,
+            link: LinkType::RAW,
+            original_length: *length,
+            dropped: u32::try_from(*dropped).unwrap_or(u32::MAX),
+            tap: Tap::default(),
+            data: bytes,
+        }))
+    }
+
+    fn position(&self) -> u64 {
+        self.bytes
+    }
+
+    fn dropped(&self) -> u64 {
+        self.counts.dropped.unwrap_or(0)
+    }
+
+    fn size(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl LiveSource for Messages {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn counts(&mut self) -> io::Result<Counts> {
+        Ok(self.counts)
+    }
+
+    fn lacks(&mut self) -> Vec<String> {
+        match self.frames.unplaced() {
+            0 => Vec::new(),
+            messages => vec![format!(
+                "{messages} messages are left out: their connections had ended before the kernel was asked for the addresses, or they were too long"
+            )],
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain, tell};
 use crate::ports::Ports;
 #[cfg(feature = "verbs")]
-use crate::snoop::Device;
+use crate::sniffer::Device;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use files::Files;

@@ -21,7 +21,7 @@ use crate::mode::NewFiles;
 use crate::output::{self, Format, Out, Output, Status, complain, tell, tell_of_ending};
 use crate::policy::AllowArguments;
 #[cfg(feature = "verbs")]
-use crate::snoop::{self, Device};
+use crate::sniffer::{self, Device};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use core::ops::ControlFlow;
@@ -238,10 +238,10 @@ fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
     let config = mirror.config(interfaces, input.ports);
     #[cfg(feature = "verbs")]
     if let Some(device) = &command.device.verbs {
-        return snoop::open(device, mirror, &config.wanted, config.snap_length);
+        return sniffer::open(device, mirror, &config.wanted, config.snap_length);
     }
     if command.snoop {
-        return Ok(Box::new(crate::messages::open(mirror, config.snap_length, interrupt::end_once())?));
+        return Ok(Box::new(crate::snoop::open(mirror, config.snap_length, interrupt::end_once())?));
     }
     let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
     Ok(Box::new(live))

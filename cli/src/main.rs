@@ -33,8 +33,6 @@ mod least;
 mod list;
 mod live;
 mod man;
-#[cfg(target_os = "linux")]
-mod messages;
 mod mirror;
 mod mode;
 mod output;
@@ -53,6 +51,8 @@ mod selection;
 mod show;
 mod slice;
 #[cfg(feature = "verbs")]
+mod sniffer;
+#[cfg(target_os = "linux")]
 mod snoop;
 mod state;
 mod table;

@@ -1,51 +1,21 @@
-//! Capturing from an RDMA device, common to `capture` and `live`.
+//! Capturing the messages of the kernel's NFS/RDMA transport, common to `capture`, `live` and `tui`.
 
-use crate::interrupt;
-use crate::mirror::{Mirror, PERMISSION};
+use crate::mirror::Mirror;
 use anyhow::{Result, anyhow};
-use clap::Args;
-use rdmascope_capture_agent::LiveSource;
-use rdmascope_capture_agent::filter::Wanted;
-use rdmascope_capture_agent::snoop::{self, SnoopConfig, SnoopError};
+use rdmascope_capture_agent::live::tracefs::TracefsError;
+use rdmascope_capture_agent::snoop::{Messages, SnoopConfig, SnoopError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The option for an RDMA device as the packet source.
-#[derive(Args, Debug)]
-pub(crate) struct Device {
-    /// RDMA device to capture from instead, such as mlx5_0, or its second port, mlx5_0/2
-    ///
-    /// Use it for hardware whose RoCE packets never reach the network stack: the device copies its
-    /// traffic to a raw packet queue pair (libibverbs). Time stamps are from the moment this host
-    /// received the packets, and drops are not counted.
-    #[arg(long, value_name = "DEVICE", conflicts_with = "interfaces")]
-    pub(crate) verbs: Option<String>,
-}
-
-/// The name of this source in messages about unsupported options.
-pub(crate) const DEVICE: &str = "--verbs";
-
-/// Opens the device with this name. From then on, Ctrl-C ends the capture.
-pub(crate) fn open(
-    device: &str,
-    mirror: &Mirror,
-    wanted: &Wanted,
-    snap_length: u32,
-) -> Result<Box<dyn LiveSource>> {
-    mirror.refuse(DEVICE, true)?;
-    let config = SnoopConfig {
-        device: device.to_owned(),
-        wanted: wanted.clone(),
-        snap_length,
-        buffer: mirror.buffer(),
-        interval: Duration::from_millis(100),
-    };
-    snoop::open(&config, interrupt::end_once()).map_err(|error| {
-        let remedy = match &error {
-            SnoopError::NoDevice { .. } => "; `rdmascope capture --list` lists the devices of each interface",
-            SnoopError::NotPermitted => PERMISSION,
-            SnoopError::Memory { .. } => "; use a smaller --buffer",
-            _ => "",
-        };
-        anyhow!("{error}{remedy}")
+/// Starts the capture, which ends when `end` is set.
+pub(crate) fn open(mirror: &Mirror, snap_length: u32, end: Arc<AtomicBool>) -> Result<Messages> {
+    mirror.refuse("--snoop", true)?;
+    let config = SnoopConfig { snap_length, buffer: mirror.buffer(), interval: Duration::from_millis(50) };
+    Messages::open(&config, end).map_err(|error| match error {
+        SnoopError::Tracefs(TracefsError::NotPermitted) => {
+            anyhow!("--snoop: probes require root, and a kernel that is not locked down (confidentiality)")
+        }
+        error => anyhow!("--snoop: {error}"),
     })
 }

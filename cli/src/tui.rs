@@ -343,7 +343,7 @@ fn interfaces(command: &Tui, names: &[String]) -> Result<Source> {
 fn messages(command: &Tui) -> Result<Source> {
     let end = interrupt::end_once();
     let snap_length = command.mirror.config(&[], command.input.ports).snap_length;
-    let source = crate::messages::open(&command.mirror, snap_length, Arc::clone(&end))?;
+    let source = crate::snoop::open(&command.mirror, snap_length, Arc::clone(&end))?;
     command.mirror.become_user()?;
     Ok(Source::Live(LiveCapture { name: "rpcrdma".into(), notes: Vec::new(), source: Box::new(source), end }))
 }

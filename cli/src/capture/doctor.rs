@@ -3,7 +3,7 @@
 use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::confine::may_capture;
 use rdmascope_capture_agent::live::{Fabric, RdmaDevice, rdma_device_list, tracefs};
-use rdmascope_capture_agent::{Host, messages};
+use rdmascope_capture_agent::{Host, snoop};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
         types: Path::new("/sys/kernel/btf/vmlinux").exists(),
         tracefs: tracefs::instances().and_then(|folder| Some(folder.parent()?.to_owned())),
         may_capture: may_capture(),
-        snoop: messages::check().map_err(|error| error.to_string()),
+        snoop: snoop::check().map_err(|error| error.to_string()),
     };
     write!(out, "{facts}")
 }

@@ -8,7 +8,7 @@ use super::{Capture, Clock};
 #[cfg(target_os = "linux")]
 use crate::interrupt;
 #[cfg(feature = "verbs")]
-use crate::snoop;
+use crate::sniffer;
 use anyhow::Result;
 use rdmascope_capture_agent::LiveSource;
 use rdmascope_capture_agent::filter::Wanted;
@@ -17,8 +17,8 @@ use rdmascope_capture_agent::filter::Wanted;
 pub(super) fn open(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     #[cfg(feature = "verbs")]
     if let Some(device) = &command.device.verbs {
-        refuse_hardware_time(command, snoop::DEVICE)?;
-        return snoop::open(device, &command.mirror, wanted, command.snap_length);
+        refuse_hardware_time(command, sniffer::DEVICE)?;
+        return sniffer::open(device, &command.mirror, wanted, command.snap_length);
     }
     if command.snoop {
         refuse_hardware_time(command, "--snoop")?;
@@ -52,7 +52,7 @@ fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
 
 #[cfg(target_os = "linux")]
 fn messages(command: &Capture) -> Result<Box<dyn LiveSource>> {
-    Ok(Box::new(crate::messages::open(&command.mirror, command.snap_length, interrupt::end_once())?))
+    Ok(Box::new(crate::snoop::open(&command.mirror, command.snap_length, interrupt::end_once())?))
 }
 
 #[cfg(not(target_os = "linux"))]

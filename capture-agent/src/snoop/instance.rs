@@ -1,7 +1,7 @@
 //! An instance of tracefs with the events of this process: defines them, reads their pages, and
 //! removes everything at the end.
 
-use super::SnoopMessagesError as Error;
+use super::SnoopError as Error;
 use super::btf::Btf;
 use super::pages::{self, Layout};
 use super::probes::{self, Definition};

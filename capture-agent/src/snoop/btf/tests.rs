@@ -1,7 +1,7 @@
 use super::*;
 
 /// Builds a file of types.
-pub(in crate::messages) struct Builder {
+pub(in crate::snoop) struct Builder {
     words: Vec<u32>,
     strings: Vec<u8>,
     /// Length of the strings of vmlinux.
@@ -10,7 +10,7 @@ pub(in crate::messages) struct Builder {
 }
 
 impl Builder {
-    pub(in crate::messages) fn new() -> Builder {
+    pub(in crate::snoop) fn new() -> Builder {
         Builder { words: Vec::new(), strings: vec![0], before: 0, next: 1 }
     }
 
@@ -39,11 +39,11 @@ impl Builder {
         self.next - 1
     }
 
-    pub(in crate::messages) fn number(&mut self, size: u32) -> u32 {
+    pub(in crate::snoop) fn number(&mut self, size: u32) -> u32 {
         self.add("number", kind::NUMBER << 24, size, &[8 * size])
     }
 
-    pub(in crate::messages) fn pointer(&mut self, to: u32) -> u32 {
+    pub(in crate::snoop) fn pointer(&mut self, to: u32) -> u32 {
         self.add("", kind::POINTER << 24, to, &[])
     }
 
@@ -52,12 +52,7 @@ impl Builder {
     }
 
     /// A structure with members: name, type and offset in bytes.
-    pub(in crate::messages) fn structure(
-        &mut self,
-        name: &str,
-        size: u32,
-        members: &[(&str, u32, u32)],
-    ) -> u32 {
+    pub(in crate::snoop) fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
         let mut words = Vec::new();
         for (name, of, offset) in members {
             words.extend([self.name(name), *of, 8 * offset]);
@@ -66,13 +61,13 @@ impl Builder {
     }
 
     /// A function with parameters of these types.
-    pub(in crate::messages) fn function(&mut self, name: &str, parameters: &[u32]) {
+    pub(in crate::snoop) fn function(&mut self, name: &str, parameters: &[u32]) {
         let words: Vec<u32> = parameters.iter().flat_map(|of| [0, *of]).collect();
         let prototype = self.add("", kind::PROTOTYPE << 24 | parameters.len() as u32, 0, &words);
         self.add(name, kind::FUNCTION << 24, prototype, &[]);
     }
 
-    pub(in crate::messages) fn bytes(&self) -> Vec<u8> {
+    pub(in crate::snoop) fn bytes(&self) -> Vec<u8> {
         let types = 4 * self.words.len() as u32;
         let mut bytes = MAGIC.to_ne_bytes().to_vec();
         bytes.extend([1, 0]);

@@ -302,7 +302,7 @@ fn names_of_devices_and_ports() {
     assert_eq!(device_and_port("mlx5_0").expect("a name"), ("mlx5_0", 1));
     assert_eq!(device_and_port("mlx4_0/2").expect("a port"), ("mlx4_0", 2));
     for wrong in ["mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/a"] {
-        assert!(matches!(device_and_port(wrong), Err(SnoopError::NoPort(_))), "{wrong}");
+        assert!(matches!(device_and_port(wrong), Err(SnifferError::NoPort(_))), "{wrong}");
     }
 }
 
@@ -311,7 +311,7 @@ fn a_device_that_cannot_is_told_what_to_do_instead() {
     let refused = |is_hardware, interface: Option<&str>| {
         let (device, step) = ("dev0".to_owned(), "raw packet queue pair");
         let (interface, error) = (interface.map(str::to_owned), io::Error::from(io::ErrorKind::Unsupported));
-        SnoopError::Refused { device, is_hardware, interface, step, error }.to_string()
+        SnifferError::Refused { device, is_hardware, interface, step, error }.to_string()
     };
     let software = refused(false, Some("eth0"));
     assert!(
@@ -324,8 +324,8 @@ fn a_device_that_cannot_is_told_what_to_do_instead() {
             .ends_with("if it mirrors its packets to the network interface eth0, use -i eth0")
     );
     assert!(refused(true, None).contains("capture --list"));
-    let none = SnoopError::NoDevice { name: "x".into(), found: Vec::new() };
+    let none = SnifferError::NoDevice { name: "x".into(), found: Vec::new() };
     assert_eq!(none.to_string(), "there is no RDMA device x; this host has none");
-    let others = SnoopError::NoDevice { name: "x".into(), found: vec!["rxe0".into(), "rxe1".into()] };
+    let others = SnifferError::NoDevice { name: "x".into(), found: vec!["rxe0".into(), "rxe1".into()] };
     assert_eq!(others.to_string(), "there is no RDMA device x; there are rxe0, rxe1");
 }
