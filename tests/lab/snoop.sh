@@ -5,10 +5,23 @@
 #
 # $scope is the program, which has the same path in the guests. Messages and packets must give the
 # same transactions and findings, except for what messages do not show. Afterwards no probe and no
-# instance of tracefs is left. A capture that was killed leaves both, and the next one removes them.
+# instance of tracefs is left, nor after `tui --snoop`. A capture that was killed leaves both, and the
+# next one removes them.
 
 snoop_of_kernels() {
     local name=$1 role
+    lab_do server <<COMMANDS || fail "$name: tui --snoop did not end, or left probes"
+probes=/sys/kernel/tracing/kprobe_events
+mkdir -p /dev/pts
+mount -t devpts devpts /dev/pts
+script -qc "stty rows 24 cols 80; TERM=xterm $scope tui --snoop" /dev/null </dev/null >/tmp/screen 2>&1 &
+watching=\$!
+for _ in \$(seq 300); do ! grep -q Overview /tmp/screen || break; sleep 0.1; done
+grep -q rdmascope \$probes || { cat /tmp/screen; exit 1; }
+kill -TERM \$(pgrep -f 'tui --snoop' | tail -1)
+wait \$watching
+[ -z "\$(cat \$probes)\$(ls /sys/kernel/tracing/instances)" ]
+COMMANDS
     for role in server client; do
         lab_do "$role" <<COMMANDS || fail "$name: captures on the $role: $(cat "$LAB/$name-$role.told" "$LAB/$name-$role-snoop.told")"
 $scope capture --snoop -w /tmp/killed.pcapng 2>/tmp/told &
