@@ -26,9 +26,12 @@ pub const IWARP: [&str; 8] = {
     [nfs3, lossy, nconnect, midstream, recall, reconnect, "iwarp-rejected", "iwarp-scripted"]
 };
 
+/// The RoCE sessions between Linux 7.3 at both ends, with the traces of both kernels.
+pub const LINUX_7: [&str; 2] = ["nfs3-odd-direct", "nfs4.2-directories"];
+
 /// The sessions captured from their connect on, over any transport.
 pub fn whole_sessions() -> impl Iterator<Item = &'static str> {
-    MOUNTS.into_iter().chain(IWARP_MOUNTS)
+    MOUNTS.into_iter().chain(LINUX_7).chain(IWARP_MOUNTS)
 }
 
 /// A connect to a port without a listener, tried twice.
