@@ -96,7 +96,7 @@ fn the_samples_are_as_expected() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{}", text(&output.stdout));
     assert_eq!(
         text(&output.stdout),
-        "16 captures: 16 same, 0 different, 0 without expectation, 0 unreadable\n"
+        "18 captures: 18 same, 0 different, 0 without expectation, 0 unreadable\n"
     );
 }
 

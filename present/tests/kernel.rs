@@ -190,6 +190,56 @@ fn disagreements_are_found_where_they_were_planted() {
     assert!(witness.disagreements.iter().all(|one| one.frame.is_some() && one.connection == Some(1)));
 }
 
+/// Without the events of some segments, the chunk lists of a call are not compared, and the calls are
+/// counted. The other values are still compared.
+#[test]
+fn chunk_lists_with_untraced_segments_are_not_compared() {
+    let without = |side: &str, events: &[&str]| {
+        let text = samples::text("nfs3-basic", side);
+        text.lines()
+            .filter(|line| !events.iter().any(|event| line.contains(event)))
+            .flat_map(|line| [line, "\n"])
+            .collect::<String>()
+    };
+    let client = samples::text("nfs3-basic", "client.trace");
+    let one_segment = without("client.trace", &["131072@0x1b396a62046b4000"]);
+    let marshalled = |part: &str| client.lines().filter(|line| line.contains(part)).count() as u64;
+    for (text, lacking) in [
+        (client.clone(), 0),
+        (one_segment.clone(), 1),
+        (without("client.trace", &["xprtrdma_chunk_read:"]), marshalled("read list/")),
+        (without("client.trace", &["xprtrdma_chunk_write:"]), marshalled("write list")),
+        (without("client.trace", &["xprtrdma_chunk_reply:"]), marshalled("reply chunk")),
+    ] {
+        let witness = beside("nfs3-basic", &text);
+        assert_eq!((witness.disagreements.len(), witness.joined.without_segments), (0, lacking));
+    }
+    // A READ whose length is no multiple of four has a segment for the padding, with its own event.
+    let text = samples::text("nfs3-odd-direct", "client.trace");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("xprtrdma_chunk_wp:")).collect();
+    let padded = (text.lines().count() - lines.len()) as u64;
+    for (text, lacking) in [(text.clone(), 0), (lines.join("\n") + "\n", padded)] {
+        let witness = beside("nfs3-odd-direct", &text);
+        assert_eq!((witness.disagreements.len(), witness.joined.without_segments), (0, lacking));
+    }
+    for events in [&["svcrdma_decode_rseg:"][..], &["svcrdma_decode_wseg:"]] {
+        let witness = beside("nfs3-basic", &without("server.trace", events));
+        assert_eq!(witness.disagreements, []);
+        assert!(witness.joined.without_segments > 0);
+    }
+    let planted = one_segment.replace("xdr=108/262144/0 read list", "xdr=112/262144/0 read list");
+    let witness = beside("nfs3-basic", &planted);
+    let found: Vec<_> = witness.disagreements.iter().map(|one| (one.difference.about, one.xid)).collect();
+    assert_eq!(found, [(About::CallLength, 0x1b39_6a62)]);
+    let mut text = Vec::new();
+    page::kernel::Text(&witness).write(Default::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.contains("chunk lists of 1 transaction: the trace lacks events of their segments"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_call_that_one_of_the_two_lacks_is_named() {
     let text = samples::text("nfs3-basic", "client.trace");

@@ -6,7 +6,8 @@
 #   lab_possible           succeeds if the lab can run here, else prints the missing requirement
 #   lab_up FOLDER          creates the namespace; namespace and guests are removed when the shell
 #                          ends, for any reason
-#   lab_boot ROLE SERIES   boots a guest: server (10.77.0.1, fd77::1) or client (10.77.0.2, fd77::2)
+#   lab_boot ROLE SERIES   boots a guest: server (10.77.0.1, fd77::1) or client (10.77.0.2, fd77::2);
+#                          status 77: there is no kernel of the series
 #   lab_halt ROLE          kills a guest in any state
 #   lab_do ROLE            runs the commands from standard input in a guest, prints their output and
 #                          returns their status
@@ -94,6 +95,7 @@ lab_host() { ip netns exec "$LAB_NAMESPACE" "$@"; }
 # Tries twice: Linux panics if its first timer ticks are late on a loaded machine, even with
 # no_timer_check.
 lab_boot() {
+    "$here/kernel" "$2" "$LAB/kernels" >/dev/null || return
     lab_boot_once "$@" || { lab_halt "$1"; lab_boot_once "$@"; }
 }
 

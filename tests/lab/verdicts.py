@@ -2,7 +2,8 @@
 
     verdicts.py FILE.jsonl                      a line for each scenario: section, scenario, level, verdict
     verdicts.py FILE.jsonl SCENARIOS INJECTED   also the rules in which `rdmascope check` on the capture
-                                                differs from the scenario: +rule for more, -rule for less
+                                                differs from the scenario: +rule for more, -rule for less;
+                                                +kernel-warning: the server's kernel printed a WARNING
     verdicts.py --page NAME=FILE.jsonl ... --clients NAME=FILE.jsonl ...
                                                 docs/verdicts.md: a column for each server and client
 
@@ -93,6 +94,7 @@ UNTIMELY = {"acknowledgement-missing", "connection-broken"}
 # are refused: it may leave, with invalidate, before the NAK arrives. A server without a reply to its
 # callback may make another one.
 RACING = {
+    "callback-reply-other-xid": {"credit-beyond-request"},
     "callback-unanswered": {"credit-first-reply"},
     "reply-chunk-too-small-again": {"invalidation-sender-flag"},
     "write-handle-unknown": {"invalidation-sender-flag"},
@@ -115,7 +117,9 @@ def differences(name, folder, injected):
         said, found = said - UNTIMELY, found - UNTIMELY
     racing = RACING.get(name, set())
     said, found = said - racing, found - racing
-    return " ".join([f"+{rule}" for rule in sorted(found - said)] + [f"-{rule}" for rule in sorted(said - found)])
+    with open(f"{injected}/{name}.kernel", encoding="utf-8", errors="replace") as file:
+        warning = ["+kernel-warning"] if "WARNING: " in file.read() else []
+    return " ".join(warning + [f"+{rule}" for rule in sorted(found - said)] + [f"-{rule}" for rule in sorted(said - found)])
 
 
 def words(text):

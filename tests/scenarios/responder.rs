@@ -476,6 +476,10 @@ pub(crate) fn results(
         // NFS3ERR_BADHANDLE; no attributes.
         (3, 6) => [10001, 0].into_iter().for_each(word),
         (3, 7) => [10001, 0, 0].into_iter().for_each(word),
+        // PUTROOTFH with success; WRITE with NFS4ERR_ISDIR.
+        (4, 1) if arguments.get(16..20) == Some(&38_u32.to_be_bytes()) => {
+            [21, 0, 2, 24, 0, 38, 21].into_iter().for_each(word);
+        }
         (4, 1) => {
             // tag, minorversion, count
             let count = arguments.get(8..12).map_or(0, |count| u32::from_be_bytes(count.try_into().unwrap()));

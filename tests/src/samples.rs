@@ -26,10 +26,18 @@ pub const IWARP: [&str; 8] = {
     [nfs3, lossy, nconnect, midstream, recall, reconnect, "iwarp-rejected", "iwarp-scripted"]
 };
 
-/// The sessions captured from their connect on, over any transport.
+/// The RoCE sessions between Linux 7.3 at both ends, with the traces of both kernels.
+pub const LINUX_7: [&str; 2] = ["nfs3-odd-direct", "nfs4.2-directories"];
+
+/// The sessions captured from their connect on, over any transport. `tests/lab/samples` records none
+/// over iWARP.
 pub fn whole_sessions() -> impl Iterator<Item = &'static str> {
-    MOUNTS.into_iter().chain(IWARP_MOUNTS)
+    let iwarp = IWARP_MOUNTS.into_iter().filter(|_| std::env::var_os(FOLDER).is_none());
+    MOUNTS.into_iter().chain(LINUX_7).chain(iwarp)
 }
+
+/// The variable with which `tests/lab/samples` names the folder of newly recorded sessions.
+const FOLDER: &str = "RDMASCOPE_SAMPLES";
 
 /// A connect to a port without a listener, tried twice.
 pub const REJECTED: &str = "connect-rejected";
@@ -44,10 +52,9 @@ pub const ALL: [&str; 8] = {
     [REJECTED, basic, lossy, recall, basic41, basic42, large, RELIABLE_REPLY]
 };
 
-/// The folder of the samples, or of newly recorded ones: `tests/lab/samples` names it in
-/// RDMASCOPE_SAMPLES.
+/// The folder of the samples, or of newly recorded ones.
 pub fn folder() -> PathBuf {
-    let named = std::env::var_os("RDMASCOPE_SAMPLES").map(PathBuf::from);
+    let named = std::env::var_os(FOLDER).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../samples")))
 }
 

@@ -85,7 +85,10 @@ impl Client {
         for line in text.lines() {
             let Some((event, fields)) = event(line) else { continue };
             match event {
-                "xprtrdma_chunk_read" | "xprtrdma_chunk_write" | "xprtrdma_chunk_reply" => {
+                "xprtrdma_chunk_read"
+                | "xprtrdma_chunk_write"
+                | "xprtrdma_chunk_wp"
+                | "xprtrdma_chunk_reply" => {
                     let task = value(fields, "task:").expect(line);
                     let segment = segment(fields).expect(line);
                     let pending = pending.entry(task.to_owned()).or_default();
@@ -98,7 +101,8 @@ impl Client {
                                 old.offset == segment.offset
                             })
                         }
-                        "xprtrdma_chunk_write" => {
+                        // The second event has the segment for the padding.
+                        "xprtrdma_chunk_write" | "xprtrdma_chunk_wp" => {
                             client.segments[1] += 1;
                             restart(&mut pending.writes, segment, |old| old.offset == segment.offset)
                         }

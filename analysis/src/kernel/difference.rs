@@ -2,7 +2,7 @@
 
 use super::calls::{Call, Chunks};
 use super::point::Role;
-use super::wire::Wire;
+use super::wire::{Shown, Wire};
 use core::fmt::{self, Write as _};
 use rdmascope_capture_agent::trace::Segment;
 
@@ -65,8 +65,15 @@ pub struct Difference {
     pub of_reply: bool,
 }
 
+/// The result of a comparison.
+pub(super) struct Compared {
+    pub(super) differences: Vec<Difference>,
+    /// Whether the chunk lists were not compared, because the trace lacks segments.
+    pub(super) lacks_segments: bool,
+}
+
 /// Compares the values that both the trace and the capture contain.
-pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
+pub(super) fn compare(call: &Call, wire: &Wire) -> Compared {
     let mut differences = Vec::new();
     /// Adds a difference if the values differ.
     fn differ<T: PartialEq + fmt::Display>(
@@ -102,11 +109,11 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
     if call.has_error && wire.reply.is_some() && !wire.has_error {
         differ(to, About::Error, true, ["RDMA_ERROR", "none"]);
     }
-    // The segments of a server may not be traced. Without any, the comparison is possible only if
-    // the header is too short for segments.
-    let tells = call.chunks.is_some() || call.role == Role::Caller || call.header_length == Some(EMPTY);
-    if call.is_partial || !tells || is_callback_answer || call.backward {
-        return differences;
+    if call.is_partial || is_callback_answer || call.backward {
+        return Compared { differences, lacks_segments: false };
+    }
+    if sent.is_some_and(|message| lacks_segments(call, message)) {
+        return Compared { differences, lacks_segments: true };
     }
     let none = Chunks::default();
     let told = call.chunks.as_deref().unwrap_or(&none);
@@ -127,11 +134,23 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
         let on_wire = [&message.writes[..], &message.reply_chunk].concat();
         differ(to, About::Returned, true, [List(&told.returned), List(&on_wire)]);
     }
-    differences
+    Compared { differences, lacks_segments: false }
+}
+
+/// Whether the header has segments that the trace lacks: its length, according to the kernel, is not
+/// that of the traced segments in the chunks of `message`. Each kind of segment has its own event,
+/// which may be disabled or missing from older kernels.
+fn lacks_segments(call: &Call, message: &Shown) -> bool {
+    let Some(length) = call.header_length else { return false };
+    let none = Chunks::default();
+    let told = call.chunks.as_deref().unwrap_or(&none);
+    let chunks = 8 * message.write_chunks + 4 * usize::from(message.has_reply_chunk);
+    let segments = 24 * told.reads.len() + 16 * (told.writes.len() + told.reply.len());
+    EMPTY + chunks + segments != length as usize
 }
 
 /// The length of an RPC-over-RDMA header without chunks (RFC 8166, section 4.2).
-const EMPTY: u32 = 28;
+const EMPTY: usize = 28;
 
 /// Segments as the kernel writes them: `length@offset:handle`.
 #[derive(PartialEq)]

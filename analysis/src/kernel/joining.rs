@@ -37,6 +37,9 @@ pub struct Joined {
     /// Transactions that the trace lacks although they took place during the trace, on connections
     /// with joined calls.
     pub only_in_capture: u64,
+    /// Joined calls whose chunk lists were not compared, because the trace lacks some of their
+    /// segments.
+    pub without_segments: u64,
 }
 
 /// A difference between kernel and wire, with its place.
@@ -359,7 +362,9 @@ impl Witness {
     }
 
     fn compare(&mut self, call: usize, wire: &Wire) {
-        for difference in compare(&self.trace.calls[call], wire) {
+        let compared = compare(&self.trace.calls[call], wire);
+        self.joined.without_segments += u64::from(compared.lacks_segments);
+        for difference in compared.differences {
             let Call { xid, line, role, .. } = self.trace.calls[call];
             let message = if difference.of_reply { &wire.reply } else { &wire.call };
             self.disagree(Disagreement {

@@ -44,7 +44,10 @@ pub(super) struct Shown {
     pub(super) message_length: Option<u64>,
     pub(super) credits: u32,
     pub(super) reads: Vec<(u32, Segment)>,
+    pub(super) write_chunks: usize,
+    /// The segments of all Write chunks.
     pub(super) writes: Vec<Segment>,
+    pub(super) has_reply_chunk: bool,
     pub(super) reply_chunk: Vec<Segment>,
 }
 
@@ -63,7 +66,9 @@ impl Shown {
             reads: reads
                 .flat_map(|chunk| chunk.segments.iter().map(|one| (chunk.position, segment(one))))
                 .collect(),
+            write_chunks: message.write_chunks.len(),
             writes: message.write_chunks.iter().flat_map(segments).collect(),
+            has_reply_chunk: message.reply_chunk.is_some(),
             reply_chunk: message.reply_chunk.as_ref().map(segments).unwrap_or_default(),
         }
     }

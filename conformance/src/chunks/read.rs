@@ -315,6 +315,16 @@ fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
     }
 }
 
+/// Whether a call has its Payload stream in one place: after the header, or in a Position Zero Read
+/// chunk.
+pub(super) fn has_one_stream(call: &Message) -> bool {
+    match call.procedure {
+        Procedure::Msg => call.read_chunks.iter().all(|chunk| chunk.position != 0),
+        Procedure::Nomsg => call.send_length == call.header_length,
+        _ => true,
+    }
+}
+
 fn position_zero(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| call.procedure == Procedure::Msg) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position == 0) {

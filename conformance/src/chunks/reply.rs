@@ -324,6 +324,7 @@ fn offered_empty(transaction: &Transaction, view: &View<'_, Unoffered>, findings
 /// Whether the chunk lists of a call are correct and its arguments were read.
 pub(in super::super) fn is_in_order(transaction: &Transaction, call: &Message) -> bool {
     listed(Some(call)).is_some()
+        && read::has_one_stream(call)
         && read::has_sound_positions(call)
         && !is_hollow(call, false)
         && call.unread.is_none()

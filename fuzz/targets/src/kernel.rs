@@ -24,8 +24,10 @@ pub fn trace(data: &[u8]) {
             let read = read_calls(data)?;
             let calls = read.calls.len() as u64;
             let witness = session.joining.join(read, session.span, is_of_capture);
-            let Joined { joined, ambiguous, only_in_trace, outside, only_in_capture } = witness.joined;
+            let Joined { joined, ambiguous, only_in_trace, outside, only_in_capture, without_segments } =
+                witness.joined;
             assert_eq!(joined + ambiguous + only_in_trace + outside, calls, "each call is one of these");
+            assert!(without_segments <= joined);
             // A trace may contain both ends of a transaction.
             assert!(joined <= 2 * session.transactions && only_in_capture <= session.transactions);
             Some((joined, ambiguous, shown(&witness)))

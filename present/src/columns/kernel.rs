@@ -74,6 +74,7 @@ pub static KERNEL: Columns<Witness> = {
             )
             .or_null(),
             C::new("outside", U64(|one| one.has_capture.then_some(one.joined.outside)), "Other transactions of the trace: at other times, or on connections that are not in the capture.").or_null(),
+            C::new("without_segments", U64(|one| one.has_capture.then_some(one.joined.without_segments)), "Matched transactions whose chunk lists were not compared, because the trace lacks events of their segments.").or_null(),
             C::new(
                 "offset_ns",
                 Shown(|one, see| lend(one.clock.windows.first(), |window| see(&window.offset))),

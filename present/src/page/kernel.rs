@@ -88,6 +88,14 @@ impl Text<'_> {
             }
         }
         row("transactions", parts.join(", "), false);
+        if joined.without_segments > 0 {
+            let calls = Counted(joined.without_segments, "transaction");
+            row(
+                "not compared",
+                format!("chunk lists of {calls}: the trace lacks events of their segments"),
+                true,
+            );
+        }
         if self.0.backward_steps > 0 {
             let steps = Counted(self.0.backward_steps, "step");
             row("left out", format!("{steps} that would end before they begin"), true);

@@ -15,6 +15,9 @@ use rdmascope_wire::Xid;
 use rdmascope_wire::nfs::nfs_opnum4::{DELEGRETURN, PUTFH, SEQUENCE};
 use rdmascope_wire::xdr::{put_opaque, put_u32};
 
+/// The claim of an OPEN of the current filehandle (RFC 8881, section 18.16.1).
+const CLAIM_FH: u32 = 4;
+
 /// A DELEGRETURN that is to be made or is outstanding.
 #[derive(Clone, Debug)]
 pub(super) struct Return {
@@ -29,12 +32,27 @@ impl Replayer {
     /// Returns the delegation of this reply, unless the recorded reply has one too.
     pub(super) fn give_back(&mut self, call: &Call, recorded: &Fields, live: &Fields, streams: [&[u8]; 2]) {
         let Some(stateid) = delegation(live, streams[1]) else { return };
+        if delegation(recorded, streams[0]).is_some() {
+            return;
+        }
         let handle = live.list.iter().rfind(|field| field.kind == Kind::Handle);
-        if let (None, Some(handle)) = (delegation(recorded, streams[0]), handle) {
-            let handle = handle.bytes(streams[1], &[]);
-            let made = self.delegreturn(call, handle, &stateid);
+        let handle = handle.map(|field| field.bytes(streams[1], &[]).to_vec());
+        if let Some(handle) = handle.or_else(|| self.opened_by_handle(call)) {
+            let made = self.delegreturn(call, &handle, &stateid);
             self.returns.extend(made);
         }
+    }
+
+    /// The target's handle of the file that an OPEN with CLAIM_FH opens. No GETFH follows it: the
+    /// call has the handle.
+    fn opened_by_handle(&self, call: &Call) -> Option<Vec<u8>> {
+        let (asked, _) = fields::of_call(&call.message);
+        let is_open = |field: &Field| field.operation.is_some_and(|(_, name)| name == "OPEN");
+        let first = asked.list.iter().position(is_open)?;
+        let claim = asked.list.iter().find(|field| is_open(field) && field.name == "claim")?;
+        (claim.bytes(&call.message, &[]) == CLAIM_FH.to_be_bytes()).then_some(())?;
+        let handle = asked.list[..first].iter().rfind(|field| field.kind == Kind::Handle)?;
+        self.names.live(Kind::Handle, handle.bytes(&call.message, &[])).map(<[u8]>::to_vec)
     }
 
     fn delegreturn(&mut self, call: &Call, handle: &[u8], stateid: &[u8]) -> Option<Return> {
