@@ -101,8 +101,8 @@ fn every_marshalled_call_is_there_as_it_was_marshalled() {
                 );
                 differences.equal(format!("{place} way of marshalling, chunks absent"), expected_way, way);
                 differences.equal(format!("{place} procedure"), Procedure::Msg, call.procedure);
-                // Everything except the Read chunk's bytes and their XDR padding is in the Send. Only
-                // the WRITEs of nfs3-odd-direct have padding.
+                // Everything except the Read chunk's bytes and their XDR padding is in the Send. The
+                // WRITEs of nfs3-odd-direct have padding, and those of Linux to nfs-ganesha.
                 let reduced: u32 = marshal.reads.iter().map(|(_, segment)| segment.length).sum();
                 let inline = marshal.length() as u32 - reduced.next_multiple_of(4);
                 differences.equal(format!("{place} Send"), marshal.header_length + inline, call.send_length);

@@ -11,6 +11,7 @@ use super::chunks::{self, bodies};
 use super::finding::Value;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
+use alloc::string::String;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{Operation, OperationKind, status_name};
 use rdmascope_wire::nfs::nfsstat4;
@@ -138,6 +139,18 @@ fn of_version(transaction: &Transaction, view: &View<'_>, findings: &mut Finding
     findings.add(chunks::paired(transaction, view, finding));
 }
 
+/// Words for an error that a table does not list. A server that does not know an operation answers
+/// with OP_ILLEGAL in its place (RFC 7530, section 16.2), so the operation did not fail.
+fn words_of(operation: &Operation, error: &str, table: Source) -> String {
+    let name = operation.name();
+    match error {
+        "OP_ILLEGAL" => {
+            format!("{name} is answered as an illegal operation, which {table}, does not list for it")
+        }
+        _ => format!("{name} fails with an error that {table}, does not list for it"),
+    }
+}
+
 fn of_operation(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((operation, status)), Some(minor_version)) =
         (failed(transaction), transaction.details.minor_version)
@@ -151,7 +164,7 @@ fn of_operation(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
     let Some(name) = name_of(transaction, status) else { return };
     let error = name.trim_start_matches("NFS4ERR_");
     if let Some(table) = tables::excluding(operation.kind, minor_version, error) {
-        let words = format!("{} fails with an error that {table}, does not list for it", operation.name());
+        let words = words_of(operation, error, table);
         let finding = chunks::by_answerer(transaction, view, words).observed(Value::Name(name));
         findings.add(chunks::paired(transaction, view, finding));
     }

@@ -54,6 +54,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 /// A GETATTR in the NFSv4.1 session: SEQUENCE, PUTFH, GETATTR.
 const GETATTR: u32 = 0x4ffc_0516;
 const PUTFH: u32 = 22;
+/// The number and the status of OP_ILLEGAL.
+const ILLEGAL: u32 = 10_044;
 const SEQUENCE: u32 = 53;
 const CB_RECALL: u32 = 4;
 
@@ -102,6 +104,20 @@ fn listed_errors_are_no_finding() {
         refuse(&mut capture, PUTFH, status);
         assert!(lines(&capture).is_empty(), "{status}: {:?}", lines(&capture));
     }
+}
+
+/// RFC 7530, section 16.2: the number of the result is that of OP_ILLEGAL.
+#[test]
+fn a_known_operation_that_is_answered_as_illegal_did_not_fail() {
+    let mut capture = basic();
+    change_reply(&mut capture, GETATTR, |reply| {
+        fail(reply, PUTFH, ILLEGAL);
+        let result = reply.payload.len() - 8;
+        reply.set_word(result, ILLEGAL);
+    });
+    let lines = lines(&capture);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("PUTFH is answered as an illegal operation"), "{lines:?}");
 }
 
 /// RFC 7862, section 13: an OPTIONAL operation may be answered as unsupported.

@@ -2,6 +2,7 @@
 //! that docs/verdicts.md contains every scenario with the verdicts of the lab.
 
 use rdmascope_peer::scenario::{Scenario, Side, builtin, builtin_of, parse};
+use std::path::{Path, PathBuf};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
 const MARK: &str = "cargo test -p rdmascope-tests --test scenarios page -->\n";
@@ -127,33 +128,38 @@ const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/verdicts");
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/client-verdicts");
 const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/verdicts.md");
 
-/// A kernel series and its recorded verdicts. A line per scenario: section, scenario, level,
-/// verdict.
+/// The beginning of a column's title, and the recorded verdicts. A line per scenario: section,
+/// scenario, level, verdict.
 type Noted = (String, Vec<Vec<String>>);
 
-/// The verdicts in a folder of the lab, oldest series first.
+/// The verdicts in a folder of the lab: Linux first, the oldest series first.
 fn noted(folder: &str) -> Vec<Noted> {
-    let mut noted: Vec<Noted> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| {
-            let path = entry.unwrap().path();
-            let name = path.file_stem().unwrap().to_str().unwrap();
-            let series = name.strip_prefix("linux-").expect("linux-SERIES.tsv").to_string();
-            let text = std::fs::read_to_string(&path).unwrap();
-            (series, text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
-        })
-        .collect();
-    noted.sort_by_cached_key(|(series, _)| {
-        series.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>()
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort_by_cached_key(|path| {
+        let (name, series) = name_and_series(path);
+        (name != "linux", series.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>())
     });
-    noted
+    let lines = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    };
+    let title = |path: &PathBuf| match name_and_series(path) {
+        ("linux", series) => format!("Linux {series}."),
+        (name, series) => format!("nfs-{name} {series}"),
+    };
+    files.iter().map(|path| (title(path), lines(path))).collect()
+}
+
+fn name_and_series(path: &Path) -> (&str, &str) {
+    path.file_stem().unwrap().to_str().unwrap().split_once('-').expect("NAME-SERIES.tsv")
 }
 
 #[test]
 fn page_has_the_verdicts_of_the_lab() {
     let page = std::fs::read_to_string(VERDICTS).unwrap();
     let (servers, clients) = page.split_once("\n## Linux as client\n").expect("clients come after servers");
-    let (_, servers) = servers.split_once("\n## Linux as server\n").expect("it has servers");
+    let (_, servers) = servers.split_once("\n## Servers\n").expect("it has servers");
     has_verdicts(servers, &noted(SERVERS), &builtin());
     has_verdicts(clients, &noted(CLIENTS), &builtin_of(Side::Responder));
 }
@@ -164,13 +170,13 @@ fn has_verdicts(page: &str, noted: &[Noted], scenarios: &[Scenario]) {
     let titles: Vec<&str> = table.next().unwrap().trim_matches('|').split('|').map(str::trim).collect();
     assert_eq!(titles[..3], ["section", "level", "scenario"]);
     assert_eq!(titles.len(), 3 + noted.len());
-    for ((series, lines), title) in noted.iter().zip(&titles[3..]) {
-        assert!(title.starts_with(&format!("Linux {series}.")), "{title} does not belong to series {series}");
-        assert_eq!(lines.len(), scenarios.len(), "linux-{series}.tsv has other scenarios");
+    for ((column, lines), title) in noted.iter().zip(&titles[3..]) {
+        assert!(title.starts_with(column), "{title} does not begin with {column}");
+        assert_eq!(lines.len(), scenarios.len(), "the verdicts of {column} have other scenarios");
         for (line, scenario) in lines.iter().zip(scenarios) {
             let expected =
                 [scenario.section(), scenario.name.clone(), scenario.requirement.level.to_string()];
-            assert_eq!(line[..3], expected, "linux-{series}.tsv");
+            assert_eq!(line[..3], expected, "{column}");
         }
     }
     let escaped = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
