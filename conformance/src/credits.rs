@@ -23,7 +23,7 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Seen};
-pub(crate) use receives::was_overrun;
+pub(crate) use receives::at_fault;
 use receives::{Calls, Receives};
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };

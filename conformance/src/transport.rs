@@ -209,7 +209,7 @@ pub(super) const RULES: &[Checked<Read>] = &[
         explanation: "The finding is reported when the connection ends, if one end retransmitted \
             the same PSN at least three times and the other end never acknowledged it. After two \
             retransmissions, the capture may lack the acknowledgements, and the finding is \
-            inconclusive.",
+            inconclusive. It names no end if the other end waits for an earlier PSN.",
         check: Check::Connection(problems::unacknowledged),
     },
     Checked {
@@ -219,8 +219,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sentence: "A NAK for anything other than a gap or a missing Receive ends the connection.",
         explanation: "Such NAKs are invalid request, remote access error and remote operational \
             error. The PSN identifies the request, if it is recent enough. The end that sent the \
-            request is at fault, except for an operational error, and for an access error on \
-            memory that the refusing end advertised in an open transaction.",
+            request is at fault, or the refusing end if it advertised the memory in an open \
+            transaction. An operational error on other requests names no end: the refusing end may \
+            be at fault, or a Send too long for its Receive.",
         check: Check::Refused(problems::fatal),
     },
     Checked {
@@ -231,8 +232,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
             credits.",
         explanation: "RNR NAKs are counted for each end and reported when the connection ends. \
             Either the receiver granted credits without buffers for them, which credit-receive \
-            decides, or the sender exceeded its grant. If the latter is known of the refused \
-            calls, the finding names the sender.",
+            decides, or the sender exceeded its grant. The finding names the receiver if one \
+            of the refused calls was within the credits, the sender if none was, and no end if the \
+            capture does not tell.",
         check: Check::Connection(problems::not_ready),
     },
     Checked {

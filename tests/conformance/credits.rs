@@ -497,10 +497,9 @@ fn a_receiver_that_refuses_a_call_within_the_credits_too_is_at_fault() {
     assert_eq!((receive.by_requester, receive.verdict), (Some(false), Verdict::Stands));
 }
 
-/// A NAK that comes long after its call does not show which call it refuses, so the Requester is
-/// not accused.
+/// A NAK that comes long after its call does not show which call it refuses, so no end is accused.
 #[test]
-fn a_nak_for_a_call_long_ago_blames_no_requester() {
+fn a_nak_for_a_call_long_ago_blames_no_end() {
     let mut capture = overrun();
     let early = capture.packets[nth_message(&capture, CLIENT, 3)].psn();
     let late = nth_message(&capture, CLIENT, 45);
@@ -511,13 +510,13 @@ fn a_nak_for_a_call_long_ago_blames_no_requester() {
     let nak = capture.packets[late..].iter_mut().find(is_nak).expect("it is refused");
     nak.set_psn(early);
     nak.seal();
-    assert_eq!(not_ready(&capture), (vec![Some(false)], 0));
+    assert_eq!(not_ready(&capture), (vec![None], 0));
 }
 
-/// Nor is it if the grant was lowered and the Requester could not know that yet.
+/// Nor is one if the grant was lowered and the Requester could not know that yet.
 #[test]
-fn a_call_within_the_grant_before_the_last_blames_no_requester() {
+fn a_call_within_the_grant_before_the_last_blames_no_end() {
     let (mut capture, burst) = lowered_before_burst();
     refuse_at(&mut capture, burst);
-    assert_eq!(not_ready(&capture), (vec![Some(false)], 0));
+    assert_eq!(not_ready(&capture), (vec![None], 0));
 }

@@ -246,6 +246,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[94, 96, 104], "remote access error", ""),
     },
     Trigger {
+        rule: "refusal-fatal",
+        alteration: "the last acknowledgement is a NAK for a remote operational error, which a Send too long for its Receive causes too",
+        control: basic,
+        alter: |capture| set_last_syndrome(capture, 0x63),
+        also: &[],
+        shows: shown(By::Nobody, &[1617, 1618], "remote operational error", ""),
+    },
+    Trigger {
         rule: "refusal-not-ready",
         alteration: "the last acknowledgement is an RNR NAK",
         control: basic,
@@ -559,6 +567,32 @@ fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
         format!("PSN {} was retransmitted 3 times within 1000 ms and never acknowledged", call.psn());
     assert_eq!(finding.message, expected);
     assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Stands));
+}
+
+/// An end that waits for an earlier PSN does not acknowledge the request, and is not at fault.
+#[test]
+fn a_request_after_a_gap_is_not_acknowledged() {
+    let mut capture = basic();
+    keep_until_last_call(&mut capture);
+    let call = capture.packets.last().expect("a call").clone();
+    let is_acknowledgement =
+        |packet: &&Packet| packet.source() == SERVER && packet.opcode() == opcode::ACKNOWLEDGE;
+    let mut nak = capture.packets.iter().rfind(is_acknowledgement).expect("there is one").clone();
+    nak.set_psn(call.psn());
+    nak.data[EXTENSION] = 0x60;
+    nak.time = call.time + 1000;
+    nak.seal();
+    let late = capture.packets.last_mut().expect("a call");
+    late.set_psn((call.psn() + 3) % mutate::PSNS);
+    late.seal();
+    let late = late.clone();
+    capture.packets.push(nak);
+    capture.packets.push(Packet { time: late.time + 500_000_000, ..late });
+    send_last_again(&mut capture, 3);
+    let found = found(&capture, "acknowledgement-missing");
+    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    assert_eq!((finding.by_requester, finding.verdict), (None, Verdict::Stands));
+    assert!(finding.message.ends_with(&format!("waits for PSN {}", call.psn())), "{}", finding.message);
 }
 
 /// An earlier retransmission that was acknowledged does not hide that.

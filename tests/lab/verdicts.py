@@ -12,6 +12,7 @@ findings of check; the verdict of this run is a warning on standard error.
 """
 
 import json
+import os
 import sys
 import tomllib
 
@@ -119,9 +120,15 @@ def differences(name, folder, injected):
         said, found = said - UNTIMELY, found - UNTIMELY
     racing = RACING.get(name, set())
     said, found = said - racing, found - racing
-    with open(f"{injected}/{name}.kernel", encoding="utf-8", errors="replace") as file:
-        warning = ["+kernel-warning"] if "WARNING: " in file.read() else []
-    return " ".join(warning + [f"+{rule}" for rule in sorted(found - said)] + [f"-{rule}" for rule in sorted(said - found)])
+    return " ".join(kernel_warning(f"{injected}/{name}.kernel") + [f"+{rule}" for rule in sorted(found - said)] + [f"-{rule}" for rule in sorted(said - found)])
+
+
+def kernel_warning(path):
+    """Whether the log of the server's kernel has a WARNING. A server in user space has no such log."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return ["+kernel-warning"] if "WARNING: " in file.read() else []
 
 
 def words(text):

@@ -207,6 +207,8 @@ pub struct Packets {
     pub scanned: u64,
     /// A request failed, and is not repeated before something changes.
     pub has_failed: bool,
+    /// The record whose fields cannot be shown, and are not requested again.
+    pub without_fields: Option<u64>,
     /// The search that goes on.
     pub search: Option<Finding>,
 }

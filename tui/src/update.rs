@@ -212,6 +212,9 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Failed(request, error) => {
             state.plays = false;
             state.packets.has_failed |= matches!(request, Request::Packets(..));
+            if let Request::Frame(number) = request {
+                state.packets.without_fields = Some(number);
+            }
             if matches!(request, Request::Find(..)) {
                 state.packets.search = None;
             }
@@ -320,7 +323,7 @@ fn look_at_report(state: &mut State, effects: &mut Vec<Effect>) {
     let width = state.size.0.max(1);
     let request = Request::Report(width);
     let is_wanted = state.show == Show::Report && state.session.has_report && state.session.report.0 != width;
-    if is_wanted && state.asked[4].as_ref() != Some(&request) {
+    if is_wanted && state.asked[kind(&request)].as_ref() != Some(&request) {
         ask(state, request, effects);
     }
 }

@@ -144,3 +144,24 @@ fn state_is_that_of_the_moment() {
     driver.press("f O");
     assert!(driver.text().contains("at this moment: none"), "{}", driver.text());
 }
+
+/// A live capture has discarded packets of the page that is shown. The fields of such a packet are
+/// requested once, not without end.
+#[test]
+fn a_packet_that_was_discarded_is_requested_once() {
+    let mut driver = Driver::empty("live", (120, 40), UNICODE);
+    driver.store(Store::Ring(Ring::new(300_000)));
+    let mut capture = Capture::open(&sample("nfs3-lossy.pcap")).expect("it is a capture");
+    let mut feed = |driver: &mut Driver, count: usize| {
+        for _ in 0..count {
+            driver.record(&capture.next().expect("it can be read").expect("it has more"));
+        }
+        driver.batch();
+    };
+    feed(&mut driver, 200);
+    driver.press("P g");
+    feed(&mut driver, 1500);
+    driver.press("j j");
+    assert_eq!((selected(&driver), driver.state.frame.as_ref().map(|frame| frame.number)), (3, Some(1)));
+    assert!(driver.state.notice.is_some(), "the reason is shown");
+}

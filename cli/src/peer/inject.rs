@@ -100,7 +100,7 @@ Examples:
   rdmascope peer inject --to 192.0.2.2 version-9 msgp
   rdmascope peer inject --to 192.0.2.2 --section rfc8166/4.5 --save faults.pcapng
   rdmascope peer inject --to 192.0.2.2 all --format junit > report.xml
-  rdmascope peer inject --to 192.0.2.2 all --allow-destructive --restart 'ssh server systemctl restart nfs-server'
+  rdmascope peer inject --to 192.0.2.2 all --restart 'ssh server ./restart-nfs'
   rdmascope peer inject --to 192.0.2.2 --to 192.0.2.3 all --format html > report.html
   rdmascope peer inject --to 192.0.2.2 ./mine.toml";
 

@@ -50,17 +50,13 @@ impl Staging {
         for (_, place) in &files {
             make_folders(&self.folder_of(place), &mut self.made)?;
         }
-        for (name, place) in &files {
-            // A concurrent export that fails removes the folders that it created, if they are
-            // empty.
-            let mut tries = 0;
-            while let Err(error) = self.rename(name, place) {
-                tries += 1;
-                if error.kind() != ErrorKind::NotFound || tries == TRIES {
-                    return Err(error);
-                }
-                make_folders(&self.folder_of(place), &mut self.made)?;
-            }
+        let (mut rest, mut tries) = (&files[..], 0);
+        while let Err(error) = self.rename(&mut rest, &mut tries) {
+            let may_try = error.kind() == ErrorKind::NotFound && tries < TRIES;
+            let Some((_, place)) = rest.first().filter(|_| may_try) else { return Err(error) };
+            // A concurrent export that failed has removed the folders that it created, because they
+            // were empty.
+            make_folders(&self.folder_of(place), &mut self.made)?;
         }
         self.made.clear();
         Ok(())
@@ -70,9 +66,16 @@ impl Staging {
         self.output.join(place.parent().unwrap_or(Path::new("")))
     }
 
-    fn rename(&self, name: &str, place: &Path) -> io::Result<()> {
+    /// Moves the files of a list until one cannot be moved; `tries` counts the attempts at that one. A
+    /// signal waits for the end, so that it leaves all of them or none.
+    fn rename(&self, rest: &mut &[(String, PathBuf)], tries: &mut usize) -> io::Result<()> {
         let _unfinished = unfinished();
-        fs::rename(self.folder.path().join(name), self.output.join(place))
+        while let Some(((name, place), after)) = rest.split_first() {
+            *tries += 1;
+            fs::rename(self.folder.path().join(name), self.output.join(place))?;
+            (*rest, *tries) = (after, 0);
+        }
+        Ok(())
     }
 }
 

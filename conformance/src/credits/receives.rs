@@ -15,6 +15,8 @@ use rdmascope_dissector::rdma::{End, Position, Refusal};
 pub(super) struct Receives {
     sends: [Option<Flight>; Receives::MOST],
     next: usize,
+    /// The first of the latest calls that all exceeded the credits.
+    exceeding: Option<Position>,
     /// Refused although they were within the credits: the count and the first.
     within: (u64, Option<Unready>),
     /// Refused because they exceeded the credits.
@@ -56,9 +58,18 @@ impl Receives {
 
     #[inline]
     pub(super) fn note(&mut self, sent: &Sent<'_>, calls: Option<Calls>) {
+        if let Some(calls) = calls {
+            let is_above = calls.in_flight > u64::from(calls.most);
+            self.exceeding = is_above.then(|| self.exceeding.unwrap_or(sent.send.position));
+        }
         self.sends[self.next] =
             Some(Flight { position: sent.send.position, extent: sent.send.extent, calls });
         self.next = (self.next + 1) % Receives::MOST;
+    }
+
+    /// Whether a Send that is not kept is one of the latest calls that exceeded the credits.
+    fn is_exceeding(&self, position: Position) -> bool {
+        self.exceeding.is_some_and(|first| first.distance(position) >= 0)
     }
 }
 
@@ -70,7 +81,10 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
         (0..flight.extent.max(1) as i32).contains(&flight.position.distance(refused.position))
     };
     let Some(flight) = receives.sends.iter().flatten().find(holds) else {
-        receives.unclear += 1;
+        match receives.is_exceeding(refused.position) {
+            true => receives.above += 1,
+            false => receives.unclear += 1,
+        }
         return;
     };
     let calls = flight.calls;
@@ -86,10 +100,15 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
     }
 }
 
-/// Whether every Send that `receiver` refused for lack of a Receive exceeded the credits.
-pub(crate) fn was_overrun(credits: &Credits, receiver: End) -> bool {
+/// The end at fault for the Sends that `receiver` refused for lack of a Receive: their sender, if all
+/// of them exceeded the credits; the receiver, if one was within the credits; otherwise unknown.
+pub(crate) fn at_fault(credits: &Credits, receiver: End) -> Option<End> {
     let receives = &credits[receiver.other()].receives;
-    receives.above > 0 && receives.within.0 == 0 && receives.unclear == 0
+    match (receives.within.0, receives.above, receives.unclear) {
+        (1.., _, _) => Some(receiver),
+        (0, 1.., 0) => Some(receiver.other()),
+        _ => None,
+    }
 }
 
 pub(super) fn missing(_: &Connection, view: &View<'_, Credits>, findings: &mut Findings<'_>) {

@@ -27,6 +27,8 @@ pub(crate) struct DeliveryProblems {
     pub(super) again: Option<Retransmission>,
     /// The PSN of the last request that it answered with an RNR NAK.
     pub(super) unready: Option<Position>,
+    /// The PSN that it expected when it sent its last NAK for a PSN sequence error.
+    expected: Option<Position>,
 }
 
 /// A count, with the frames of the first occurrences and of the last.
@@ -61,14 +63,15 @@ impl Tally {
     }
 
     /// Reports a nonzero count for end `by`, in the words `one` or `several`.
-    fn report(&self, by: End, one: &str, several: &str, findings: &mut Findings<'_>) {
+    fn report(&self, by: Option<End>, one: &str, several: &str, findings: &mut Findings<'_>) {
         if self.count > 0 {
             let finding = Finding::new(match self.count {
                 1 => format!("{one} in frame {}", self.last),
                 count => format!("{count} {several}, the first in frame {}", self.frames[0]),
             });
             let frames = self.frames.iter().copied().chain([self.last]);
-            findings.add(finding.by(by).frames(frames).observed(Value::Count(self.count)));
+            let finding = Finding { by, ..finding };
+            findings.add(finding.frames(frames).observed(Value::Count(self.count)));
         }
     }
 }
@@ -113,7 +116,10 @@ pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<
                 problems[*from].not_ready.note(seen.frame);
                 problems[*from].unready = Some(*psn);
             }
-            Refusal::OutOfSequence => problems[*from].sequence.note(seen.frame),
+            Refusal::OutOfSequence => {
+                problems[*from].sequence.note(seen.frame);
+                problems[*from].expected = Some(*psn);
+            }
             Refusal::Failed(_) => {}
         },
         Observed::Repeated(repeated) => {
@@ -155,27 +161,32 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
         Some(frame) => format!("the request of frame {frame}"),
         None => "a request that is too old, or not in the capture".to_owned(),
     };
-    // An operational error is the responder's own. An access error is too, if the responder
-    // advertised that memory. The others mean that the request was wrong.
-    let advertised = refused.advertised.filter(|_| failure == Failure::RemoteAccess);
-    let is_own = failure == Failure::RemoteOperation || advertised.is_some();
+    // An access error is the responder's own if it advertised that memory. An operational error may
+    // be its own, or that of a Send too long for a Receive. The others mean that the request was
+    // wrong.
+    let advertised = refused.advertised.filter(|_| failure != Failure::InvalidRequest);
     let (from, psn) = (refused.from, refused.position);
-    let message = match (is_own, advertised) {
-        (_, Some(Seen { frame, .. })) => {
+    let (by, message) = match (advertised, failure) {
+        (Some(Seen { frame, .. }), _) => (
+            Some(from),
             format!(
                 "it refused {what}, on memory that it advertised in frame {frame}: NAK, {failure}, at PSN {psn}"
-            )
+            ),
+        ),
+        (None, Failure::RemoteOperation) => (
+            None,
+            format!(
+                "{what} was refused: NAK, {failure}, at PSN {psn}: a fault of the receiver, or a Send \
+                 too long for its Receive"
+            ),
+        ),
+        (None, _) => {
+            (Some(from.other()), format!("the other end refused {what}: NAK, {failure}, at PSN {psn}"))
         }
-        (true, None) => format!("it refused {what}: NAK, {failure}, at PSN {psn}"),
-        (false, None) => format!("the other end refused {what}: NAK, {failure}, at PSN {psn}"),
     };
     let frames = request.into_iter().chain(advertised.map(|seen| seen.frame)).chain([refused.seen.frame]);
-    findings.add(
-        Finding::new(message)
-            .by(if is_own { from } else { from.other() })
-            .frames(frames)
-            .observed(Value::Words(failure.to_string())),
-    );
+    let finding = Finding { by, ..Finding::new(message) };
+    findings.add(finding.frames(frames).observed(Value::Words(failure.to_string())));
 }
 
 pub(super) fn spoiled(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -194,14 +205,13 @@ pub(crate) fn damaged(connection: &Connection, view: &View<'_, Read>, findings: 
 
 fn report_spoiled([one, several]: [&'static str; 2], view: &View<'_, Read>, findings: &mut Findings<'_>) {
     for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
-        problems.spoiled.report(end, one, several, findings);
+        problems.spoiled.report(Some(end), one, several, findings);
     }
 }
 
 pub(super) fn not_ready(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
-        // If its peer exceeded the grant, the peer is the cause.
-        let by = if credits::was_overrun(view.memory.1, end) { end.other() } else { end };
+        let by = credits::at_fault(view.memory.1, end);
         problems.not_ready.report(by, "an RNR NAK", "RNR NAKs", findings);
     }
 }
@@ -209,7 +219,7 @@ pub(super) fn not_ready(_: &Connection, view: &View<'_, Read>, findings: &mut Fi
 pub(super) fn sequence(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
         problems.sequence.report(
-            end,
+            Some(end),
             "a NAK for a PSN sequence error",
             "NAKs for a PSN sequence error",
             findings,
@@ -222,13 +232,18 @@ pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &m
         let Some(again) = view.in_vain(from) else { continue };
         let Retransmission { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
+        // The other end did not receive an earlier request: its sender or the network lost it.
+        let expected = view.memory.0.problems[from.other()].expected;
+        let expected = expected.filter(|expected| expected.distance(psn) > 0);
+        let waits = expected.map(|expected| format!(", while the other end waits for PSN {expected}"));
         let message = format!(
-            "{} {psn} was retransmitted {times} times within {took} ms and never acknowledged",
-            psn.unit()
+            "{} {psn} was retransmitted {times} times within {took} ms and never acknowledged{}",
+            psn.unit(),
+            waits.unwrap_or_default()
         );
+        let by = expected.is_none().then_some(from.other());
         findings.add(
-            Finding::new(message)
-                .by(from.other())
+            Finding { by, ..Finding::new(message) }
                 .frames(original.into_iter().chain([first.frame, last.frame]))
                 .observed(Value::Count(times.into()))
                 .unless(times < Retransmission::CERTAIN || !view.is_heard(from.other())),

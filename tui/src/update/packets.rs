@@ -88,7 +88,8 @@ fn look_at_frame(state: &mut State, effects: &mut Vec<Effect>) {
     let is_shown = state.frame.as_ref().is_some_and(|frame| frame.number == number);
     let request = Request::Frame(number);
     let is_asked = state.asked[2].as_ref() == Some(&request) || state.next[2].as_ref() == Some(&request);
-    if state.areas().detail.is_some() && !is_shown && !is_asked {
+    let has_failed = state.packets.without_fields == Some(number);
+    if state.areas().detail.is_some() && !is_shown && !is_asked && !has_failed {
         ask(state, request, effects);
     }
 }

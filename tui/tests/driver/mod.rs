@@ -121,7 +121,10 @@ impl Driver {
 
     pub(crate) fn send(&mut self, message: Message) {
         let mut effects = update(&mut self.state, message);
+        let mut rounds = 0;
         while !effects.is_empty() {
+            rounds += 1;
+            assert!(rounds < 1000, "an answer leads to the same request again: {:?}", self.state.asked);
             let mut further = Vec::new();
             for effect in effects {
                 match effect {
