@@ -186,7 +186,7 @@ impl Gathering {
                 Err(error) => return Ok(Err(error)),
             };
         if format == Format::Text {
-            let heading = format_args!("{name} in intervals of {}", Duration(self.length));
+            let heading = format!("{name} in intervals of {}", Duration(self.length));
             writeln!(out, "\n{}", style.bold(heading))?;
         }
         let start = ending.totals.span.map(|(first, _)| first).unwrap_or_default();
