@@ -65,8 +65,8 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
         match name {
             "--capture" => is_capture = true,
             "--extcap-interfaces" => telling = Telling::Interfaces,
-            "--extcap-dlts" => telling = Telling::LinkTypes { of_messages },
-            "--extcap-config" => telling = Telling::Options { of_messages },
+            "--extcap-dlts" => telling = Telling::LinkTypes { of_messages: false },
+            "--extcap-config" => telling = Telling::Options { of_messages: false },
             "--extcap-version" => {
                 let _of_wireshark = joined;
             }
@@ -88,7 +88,7 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
             _ => passed.push(argument),
         }
     }
-    // The interface may follow the question.
+    // The interface may precede the question or follow it.
     if let Telling::LinkTypes { of_messages: of } | Telling::Options { of_messages: of } = &mut telling {
         *of = of_messages;
     }
