@@ -12,6 +12,7 @@ use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
 use super::known::{Known, Memory};
 use super::rule::{Document, Level, Source, Unseen};
+use super::unmatched::may_be_reply;
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -384,6 +385,7 @@ impl Memory for Credits {
         }
         match sent.kind {
             Kind::Call => {
+                self[from.other()].may_be_answered |= may_be_reply(sent, known);
                 let credits = &mut self[from];
                 credits.note_call(sent, header.credits, &known.half_flows[from.other()]);
                 let calls = credits.calls(sent.send.first.time, known.holds_start());

@@ -123,10 +123,10 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sources: &[draft("4.1.2"), draft("4.1.3")],
         sentence: "A Requester sends RDMA_DONE once it has pulled a reply from a Read chunk of \
             the Responder.",
-        explanation: "There is no time limit, so the rule is decided when the connection is \
+        explanation: "The draft sets no time limit, so the rule is decided when the connection is \
             closed. Nothing is reported if the capture shows no RDMA Read of the chunk. The \
-            finding is inconclusive if the capture may lack the RDMA_DONE, or does not show that \
-            the whole chunk was pulled.",
+            finding is certain if the Requester sent something after it had pulled the whole \
+            chunk, and the capture has everything that it sent until then.",
         check: Check::Connection(checks::done_missing),
     },
     Checked {

@@ -320,7 +320,7 @@ impl Lasting {
         if said.sequence.is_some() || said.created.is_some() {
             memories.sessions.faults = self.sessions.note(transaction, known, &memories.sessions);
         }
-        if said.offload.is_some() {
+        if said.offload.is_some() || transaction.direction == Direction::Backward {
             self.offloads.note(transaction);
         }
         if said.sequence.is_some() || !transaction.details.states.is_empty() {

@@ -15,6 +15,7 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transaction};
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
 use rdmascope_wire::{Xid, rpc};
@@ -34,6 +35,8 @@ pub(crate) struct UnmatchedMessages {
     /// By caller: a call was given up or dropped from these lists, so a message may answer an
     /// unknown call.
     forgotten: [bool; 2],
+    /// By sender: XIDs of messages in Read chunks that may be replies to calls that the capture lacks.
+    provided: [Recent; 2],
     /// By end: it has sent a reply of version 1.
     pub(crate) speaks_version_1: [bool; 2],
     /// The capture has shown a reply before its call, or may have: a call that seems to have no
@@ -69,6 +72,8 @@ struct Pulled {
     xid: Xid,
     number: u64,
     frames: [u64; 2],
+    /// The last response of the RDMA Reads.
+    until: Option<Time>,
     /// The capture does not show that all of it was pulled.
     lacks: bool,
 }
@@ -115,6 +120,7 @@ impl UnmatchedMessages {
                 xid: transaction.xid,
                 number: transaction.number,
                 frames: [reply.first.frame, reply.seen.frame],
+                until: transaction.timing.reads.map(|(_, last)| last),
                 lacks: !reply.missing.is_empty(),
             });
         }
@@ -150,6 +156,7 @@ impl Memory for UnmatchedMessages {
                 repeated.push_back(header.xid);
                 self.reused[from].note(header.xid);
             }
+            Kind::Call if may_be_reply(sent, known) => self.provided[from].note(header.xid),
             Kind::Reply if sent.outstanding => {
                 self.answered[other].note(header.xid);
                 self.speaks_version_1[from] |= header.version == VERSION;
@@ -215,6 +222,9 @@ impl UnmatchedMessages {
             repeated.remove(at);
             return;
         }
+        if sent.kind == Kind::Done && self.provided[other].knows(xid) {
+            return;
+        }
         // A Long Reply does not itself show that it is a reply. It is one if the call with its XID
         // was already answered.
         if sent.kind == Kind::Reply && !sent.told && !self.answered[other].knows(xid) {
@@ -255,9 +265,15 @@ fn conveyed(sent: &Sent<'_>) -> Option<Xid> {
 /// Whether a message of this kind could be the answer to `sent`.
 fn answers(kind: Kind, sent: &Sent<'_>) -> bool {
     match kind {
-        Kind::Done => sent.kind == Kind::Reply && sent.header.is_some_and(|header| provides(header)),
+        Kind::Done => sent.kind != Kind::Done && sent.header.is_some_and(|header| provides(header)),
         _ => sent.kind == Kind::Call,
     }
+}
+
+/// Whether a Send that seems to be a Long Call may be a reply in a Read chunk, to a call that the
+/// capture lacks.
+pub(crate) fn may_be_reply(sent: &Sent<'_>, known: &Known) -> bool {
+    known.roles_known && sent.from != known.requester && sent.header.is_some_and(|header| provides(header))
 }
 
 /// Whether this is the header of a reply in a Read chunk of the Responder, which RDMA_DONE answers.
@@ -278,11 +294,17 @@ impl UnmatchedMessages {
         self.misnamed[caller].knows(xid)
     }
 
-    /// The replies that were pulled on a connection that was closed without an RDMA_DONE.
-    pub(crate) fn without_done(&self, known: &Known) -> impl Iterator<Item = Finding> {
-        self.pulled.iter().map(|pulled| {
+    /// The replies that were pulled on a connection that was closed without an RDMA_DONE. `last`
+    /// returns the last Send of an end: the capture may lack what follows it.
+    pub(crate) fn without_done(
+        &self,
+        known: &Known,
+        last: impl Fn(End) -> Option<Seen>,
+    ) -> impl Iterator<Item = Finding> {
+        self.pulled.iter().map(move |pulled| {
             let caller = known.caller(pulled.direction);
-            let is_complete = known.is_complete(caller, pulled.frames[1]);
+            let later = last(caller).filter(|later| pulled.until < Some(later.time));
+            let is_complete = later.is_some_and(|later| known.is_complete(caller, later.frame));
             let words = "a reply was pulled, but the connection closed without an RDMA_DONE for \
                 it";
             let finding = Finding::new(words)
@@ -306,8 +328,10 @@ impl Unmatched {
         let other = self.from.other();
         let certain = self.certain.unwrap_or_else(|| known.is_complete(other, self.seen.frame));
         let ends = &[&connection.responder, &connection.requester];
-        // A Send that could not be read may be the message that it answers.
-        let unread = ends[usize::from(other == known.requester)].sent.other_sends > 0;
+        // A Send that could not be read may be the message that it answers. Responses to a request that
+        // the capture lacks show that it lacks more.
+        let sent = &ends[usize::from(other == known.requester)].sent;
+        let unread = sent.other_sends > 0 || sent.unmatched_responses > 0;
         Finding::new(message)
             .by(self.from)
             .about(self.direction, self.xid)

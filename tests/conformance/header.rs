@@ -502,6 +502,17 @@ fn a_reply_that_is_pulled_and_done_with_is_right() {
     assert!(found(&capture, "header").is_empty());
 }
 
+/// Without its call, a reply in a Read chunk looks like a Long Call of the server.
+#[test]
+fn a_pulled_reply_whose_call_is_missing_explains_the_rdma_done() {
+    let mut capture = basic();
+    let (call, _) = exchange(&capture);
+    provide(&mut capture, true);
+    capture.packets.remove(call);
+    capture.renumber();
+    assert_eq!(found(&capture, "header-done"), []);
+}
+
 /// The client reads the chunk and is done with it, although its Position is wrong.
 #[test]
 fn a_reply_in_a_chunk_at_a_wrong_position_is_the_fault_of_the_responder_alone() {

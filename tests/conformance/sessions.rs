@@ -580,6 +580,16 @@ fn an_offload_that_is_reported_or_given_up_is_over() {
 }
 
 /// CB_OFFLOAD may come over another connection of the session.
+/// The snap length cuts the stateid in CB_OFFLOAD.
+#[test]
+fn an_offload_whose_report_is_cut_is_not_missed() {
+    let session = samples::capture("nfs4.2-directories");
+    for length in (240..320).step_by(8) {
+        let found = verdicts(&mutate::cut(&session, length), "session-offload");
+        assert!(!found.contains(&Verdict::Stands), "{length}");
+    }
+}
+
 #[test]
 fn an_offload_may_be_reported_over_another_connection() {
     let mut altered = large();

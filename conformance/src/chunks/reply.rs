@@ -106,9 +106,9 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
             for the largest possible reply (MUST). That depends on what the Requester knows, for \
             example that the object is shorter, and RFC 8267 lets it rely on that. A capture does \
             not show such knowledge, so the finding is a warning. The rule is decided when the \
-            connection ends. Nothing is reported on a connection on which a reply was sent in a \
-            Read chunk of the Responder, as the reliable-reply draft allows, or if the capture \
-            lacks the negotiation.",
+            connection ends. Nothing is reported on a call without a reply, on a connection on \
+            which a reply was sent in a Read chunk of the Responder, as the reliable-reply draft \
+            allows, or if the capture lacks the negotiation.",
         check: Check::Connection(unoffered::needed),
     },
     Checked {

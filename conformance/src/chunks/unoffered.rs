@@ -64,7 +64,8 @@ impl Memory for Unoffered {
 /// it.
 fn too_large_inline(transaction: &Transaction, known: &Known) -> Option<Call> {
     let call = call(transaction)?;
-    if call.reply_chunk.is_some() || !call.write_chunks.is_empty() {
+    // The reply shows how the Responder sends long ones.
+    if transaction.reply.is_none() || call.reply_chunk.is_some() || !call.write_chunks.is_empty() {
         return None;
     }
     let direction = transaction.direction;

@@ -278,7 +278,8 @@ pub(super) fn done(connection: &Connection, view: &View<'_>, findings: &mut Find
 
 pub(super) fn done_missing(connection: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
     if connection.state == State::Closed {
-        view.unmatched.without_done(view).for_each(|finding| findings.add(finding));
+        let last = |end| view.memory.1.last(end).map(|last| last.seen);
+        view.unmatched.without_done(view, last).for_each(|finding| findings.add(finding));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
-use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
+use rdmascope_dissector::transaction::{Direction, Message, Seen, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind, StateId};
 use rdmascope_wire::Xid;
 
@@ -20,6 +20,8 @@ pub(crate) struct Offloads {
     /// 8881, section 2.10.6.3).
     ended: [Option<StateId>; 32],
     next: usize,
+    /// A callback was not read to its end, and may have been a CB_OFFLOAD.
+    lacks_callback: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct Offload {
     transaction: u64,
     call: Seen,
     reply: Seen,
+    /// Whether a callback that was not read may have reported it.
+    may_be_over: bool,
 }
 
 impl Offloads {
@@ -45,6 +49,9 @@ impl Offloads {
     /// Records a finished transaction.
     pub(crate) fn note(&mut self, transaction: &Transaction) {
         let details = &transaction.details;
+        let is_read = |call: &Message| call.unread.is_none() && call.stop.is_none();
+        self.lacks_callback |=
+            transaction.direction == Direction::Backward && !transaction.call.as_ref().is_some_and(is_read);
         let Some(id) = details.session.offload else { return };
         let begun = [Nfs4::Copy, Nfs4::WriteSame].into_iter().find(|operation| did(transaction, *operation));
         if let (Direction::Forward, Some(begun), Some(call), Some(reply)) =
@@ -57,7 +64,17 @@ impl Offloads {
                 let (name, xid) = (OperationKind::Nfs4(begun).name(), transaction.xid);
                 let (connection, transaction) = (transaction.connection, transaction.number);
                 let (call, reply) = (call.seen, reply.seen);
-                self.open.push_back(Offload { id, connection, name, xid, transaction, call, reply });
+                let may_be_over = false;
+                self.open.push_back(Offload {
+                    id,
+                    connection,
+                    name,
+                    xid,
+                    transaction,
+                    call,
+                    reply,
+                    may_be_over,
+                });
             }
             return;
         }
@@ -74,7 +91,8 @@ impl Offloads {
     /// Removes and returns the operations that began on a connection that ends.
     pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<Offload> {
         let is_of_it = |offload: &Offload| offload.connection == connection;
-        let taken = self.open.iter().copied().filter(is_of_it).collect();
+        let taken = self.open.iter().filter(|offload| is_of_it(offload));
+        let taken = taken.map(|offload| Offload { may_be_over: self.lacks_callback, ..*offload }).collect();
         self.open.retain(|offload| !is_of_it(offload));
         taken
     }
@@ -103,6 +121,7 @@ pub(super) fn unreported(connection: &Connection, view: &View<'_, Read>, finding
     for offload in &used.offloads {
         let is_certain = view.memory.2.is_accepted()
             && !view.joined
+            && !offload.may_be_over
             && used.destroyed.is_some_and(|destroyed| {
                 destroyed > offload.reply.frame && view.is_complete(server, destroyed)
             });

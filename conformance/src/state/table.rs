@@ -613,6 +613,8 @@ impl Session {
         }
         let last = self.slots[at];
         if last > 0 && !is_behind(number, last) {
+            // Lower numbers after the end are those of a new session with the same ID.
+            self.destroyed = self.destroyed.filter(|(_, at)| !at.is_before(&context.now));
             return false;
         }
         context.now.slot = Some((self.scope, slot, number));
