@@ -6,10 +6,14 @@
 //! that are judged wrongly.
 
 use core::fmt::Write as _;
+use rdmascope_analysis::events::{self, Events, SessionEvent};
+use rdmascope_analysis::observer::Observer as _;
 use rdmascope_conformance::{Finding, Level, Verdict};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
 use rdmascope_tests::judged::{self, rule};
-use rdmascope_tests::mutate::{self, CLIENT, SERVER, Variant};
+use rdmascope_tests::mutate::{self, CLIENT, Kind, SERVER, Variant};
 use rdmascope_tests::owners::owners;
 use rdmascope_tests::pcap::{self, Capture, Packet};
 use rdmascope_tests::segments::Dress;
@@ -25,6 +29,7 @@ struct Whole {
     owners: Owners,
     transactions: BTreeMap<Key, Vec<String>>,
     accusations: HashSet<String>,
+    events: HashSet<events::Kind>,
 }
 
 type Key = (bool, u32);
@@ -58,6 +63,7 @@ impl Whole {
             owners: Owners::of(&capture),
             transactions: transactions(&capture),
             accusations: accusations(&capture).into_iter().map(|(id, _)| id).collect(),
+            events: lapses(&capture).into_iter().map(|event| event.kind).collect(),
             capture,
         }
     }
@@ -70,12 +76,28 @@ impl Whole {
         whole
     }
 
+    /// Whether loss without a trace can look like this event. The last packets of a connection can be
+    /// missing without a trace; over TCP, also the first ones of an end.
+    fn may_seem(&self, kind: events::Kind, variant: &Variant) -> bool {
+        use events::Kind::{CallWaited, CallsReplayed, RequestUnanswered, ServiceLost};
+        let leaves_no_trace = match self.owners {
+            Owners::Packets(_) => matches!(variant.kind, Kind::NearCm | Kind::Burst),
+            Owners::Flows(_) => !variant.lost.is_empty() || variant.kind == Kind::Snap,
+        };
+        leaves_no_trace && matches!(kind, CallWaited | CallsReplayed | RequestUnanswered | ServiceLost)
+    }
+
     /// The wrong results for a variant.
     fn complaints(&self, variant: &Variant, dress: Dress) -> Vec<String> {
         let mut complaints = Vec::new();
         for (id, line) in accusations(&variant.capture) {
             if !self.accusations.contains(&id) {
                 complaints.push(line);
+            }
+        }
+        for event in lapses(&variant.capture) {
+            if !self.events.contains(&event.kind) && !self.may_seem(event.kind, variant) {
+                complaints.push(format!("event {}: {}", event.kind.word(), event.text));
             }
         }
         // The header of an FPDU may contain a marker, which prevents resynchronization.
@@ -102,6 +124,21 @@ fn accusations(capture: &Capture) -> Vec<(String, String)> {
         |finding: &Finding| finding.verdict == Verdict::Stands && rule(finding).level != Level::Advice;
     let found = judged::findings(capture).into_iter().filter(accuses);
     found.map(|finding| (rule(&finding).id.into(), judged::line(&finding))).collect()
+}
+
+/// The events of a capture, except connections made and closed, and recovery.
+fn lapses(capture: &Capture) -> Vec<SessionEvent> {
+    let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
+    let mut events = Events::default();
+    for record in session::records(capture) {
+        engine.handle(&record, &mut |event| events.handle(&event));
+    }
+    engine.finish(&mut |event| events.handle(&event));
+    let last = engine.totals().span.map(|(_, last)| last);
+    let harmless = |event: &SessionEvent| {
+        matches!(event.kind, events::Kind::Connected | events::Kind::Disconnected | events::Kind::Recovery)
+    };
+    events.list(last).into_iter().filter(|event| !harmless(event)).collect()
 }
 
 /// The part of each transaction that must not change: all except times, frames and facts about the
@@ -182,22 +219,27 @@ fn number(variable: &str, default: u64) -> u64 {
 #[test]
 fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
     let sample = |name: &str| Whole::new(name, samples::capture(name));
-    let twice = |name: &str| {
-        let session = samples::capture(name);
-        Whole::new(&format!("{name}, reconnected"), reconnected(&session, session.clone()))
+    let twice = |name: &str, first: &Capture, second: &Capture| {
+        let mut whole = Whole::new(&format!("{name}, reconnected"), reconnected(first, second.clone()));
+        // The second session has the IDs of the first, so a return in it can seem to be missing.
+        whole.events.extend([events::Kind::RecallUnanswered, events::Kind::StateLost]);
+        whole
     };
+    let basic = samples::capture("nfs3-basic");
     let recall = samples::capture("nfs4.1-backchannel-recall");
     let long = begun_with_a_long_reply(&recall);
     let wholes = [
         sample("nfs3-basic"),
         sample("nfs4.1-backchannel-recall"),
-        twice("nfs3-basic"),
+        twice("nfs3-basic", &basic, &basic),
         sample("nfs4.1-basic"),
-        twice("nfs4.1-backchannel-recall"),
+        twice("nfs4.1-backchannel-recall", &recall, &recall),
         sample("nfs4.2-basic"),
-        Whole::new("a Long Reply first, reconnected", reconnected(&recall, long.clone())),
+        twice("a Long Reply first", &recall, &long),
         Whole::new("a Long Reply first", long),
         sample("nfs4.2-mtu4096-large-io"),
+        sample("nfs3-odd-direct"),
+        sample("nfs4.2-directories"),
     ];
     for whole in &wholes {
         assert!(whole.transactions.len() > 20, "{}: {} transactions", whole.name, whole.transactions.len());
@@ -206,6 +248,51 @@ fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
     judge(|seed| {
         let whole = &wholes[(seed / kinds) as usize % wholes.len()];
         (whole, Dress::Plain, mutate::variant(&whole.capture, seed))
+    });
+}
+
+/// The client acknowledges a packet of the server from before the first one in the capture. It may be
+/// the reply.
+#[test]
+fn an_acknowledged_packet_that_is_missing_may_be_the_reply() {
+    let mut session = mutate::without_cm(&samples::capture("nfs3-basic"));
+    let is_reply = |packet: &Packet| packet.source() == SERVER && packet.starts_message();
+    let reply = session.packets.iter().position(is_reply).expect("the server replies");
+    let xid = session.packets.remove(reply).xid().expect("it is a message");
+    session.renumber();
+    let found = session::run(&session);
+    let call = found.transactions.iter().find(|transaction| transaction.xid == Xid(xid));
+    let call = call.expect("the call is in the capture");
+    assert_eq!((call.outcome, call.capture_gap, call.unanswered_until), (Outcome::CutOff, true, None));
+}
+
+/// A new session with the ID of a destroyed one begins its sequence IDs again.
+#[test]
+fn a_session_with_the_id_of_a_destroyed_one_is_another() {
+    /// The variant lacks the CREATE_SESSION of the second session, and the last SEQUENCE of the first.
+    const SEED: u64 = 12_390;
+    let session = samples::capture("nfs4.1-backchannel-recall");
+    let variant = mutate::variant(&reconnected(&session, session.clone()), SEED);
+    let found = accusations(&variant.capture);
+    assert!(found.iter().all(|(id, _)| id != "state-session-destroyed"), "{found:?}");
+}
+
+/// The same for replies in Read chunks of the server.
+#[test]
+fn loss_of_replies_that_are_pulled_accuses_no_end() {
+    let mut whole = Whole::new(samples::RELIABLE_REPLY, samples::capture(samples::RELIABLE_REPLY));
+    // The client pulls a reply again after 15 s. Without the first attempt, that is an outage.
+    whole.events.insert(events::Kind::ServiceLost);
+    // A reply in a Read chunk whose call is held because of a gap looks like a Long Call of the server.
+    whole.transactions.clear();
+    let kinds = mutate::Kind::ALL.len() as u64;
+    judge(|seed| {
+        // Its client answers within 10 us, so these three reverse cause and effect: they put a call
+        // before the first reply, or before the REP.
+        let kind = Kind::ALL[(seed % kinds) as usize];
+        let reverses = matches!(kind, Kind::Jitter | Kind::TwoLossyTaps | Kind::NearCm);
+        let seed = if reverses { seed - seed % kinds } else { seed };
+        (&whole, Dress::Plain, mutate::variant(&whole.capture, seed))
     });
 }
 

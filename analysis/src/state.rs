@@ -131,7 +131,8 @@ pub enum End {
     Lost,
     /// Its client ID was destroyed before it was returned.
     Abandoned,
-    /// A call that would end it has no readable reply.
+    /// A call that would end it has no readable reply; or its client ID ended, and a missing packet
+    /// may have ended it before.
     Unknown,
     /// The table was full, so it was not followed to its end.
     NotFollowed,

@@ -136,6 +136,8 @@ pub(crate) struct Peers {
     pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
+    /// Number of responses to packets of an end from before its first packet in the capture.
+    pub unseen: u64,
     /// The longest latency so far, in nanoseconds.
     slowest: u64,
     /// How far the capture covers the packets of each end. Updated only if observations are
@@ -169,6 +171,7 @@ impl Peers {
             is_snooped: false,
             flights: Default::default(),
             missing_packets: 0,
+            unseen: 0,
             slowest: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
@@ -446,11 +449,12 @@ impl Transactions {
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
             let slowest = peers.slowest.max(Transaction::PATIENCE);
-            let (gap, clock_steps) = (peers.missing_packets, self.clock_steps);
+            let (gap, unseen, clock_steps) = (peers.missing_packets, peers.unseen, self.clock_steps);
             let Some(open) = self.find(slot) else { continue };
             let until = Some(until).filter(|_| heard[open.caller.other()]);
             let called = open.transaction.call.as_ref().map(|call| call.seen.time);
             let is_overdue = gap == open.missing_before
+                && unseen == open.unseen_before
                 && open.clock_steps == clock_steps
                 && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
             let without_reply = if is_closed || is_overdue { Outcome::NoReply } else { Outcome::CutOff };
@@ -569,7 +573,9 @@ impl Transactions {
 
         let gap = peers.missing_packets > open.missing_before;
         open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
-        open.conclude(outcome, (gap, peers.is_snooped), until);
+        // The other end sent something that the capture lacks, maybe the reply.
+        let may_have_reply = gap || peers.unseen > open.unseen_before;
+        open.conclude(outcome, (gap, may_have_reply, peers.is_snooped), until);
         peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;
         let roles_known = peers.requester.is_some();

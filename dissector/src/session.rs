@@ -371,6 +371,9 @@ impl Session {
         if transactions.attributes() {
             self.attribution.get_or_insert_default().take(side, packet);
         }
+        // The end that it answers has sent packets, and the capture lacks them.
+        let answers_unseen = packet.operation.is_response() && self.transport.is_unseen(side.other());
+        self.peers.unseen += u64::from(answers_unseen);
         let Session { peers, transport, ends, .. } = self;
         // A fault gives the connection a number, and numbers must not depend on whether a judge is
         // present.

@@ -7,17 +7,26 @@ use std::collections::HashMap;
 
 /// The XID of each packet of a session without loss, by frame.
 ///
-/// It is derived from the packets alone. A Send begins with its XID. The Linux client puts the XID
-/// into the upper half of its memory addresses (witnesses.rs). A packet without a RETH continues
+/// It is derived from the packets alone. A Send begins with its XID. An RDMA operation belongs to the
+/// last Send that named its handle; the Linux client also puts the XID into the upper half of its
+/// memory addresses (witnesses.rs). A packet without a RETH continues
 /// its predecessor, and a READ response belongs to the request with its PSNs. Acknowledgements and
 /// CM messages have none.
 pub fn owners(capture: &Capture) -> HashMap<u64, Xid> {
     let mut owners = HashMap::new();
     // The current WRITE by sender, and the requested READs by requester and PSN.
     let mut writing = HashMap::new();
+    let mut named = HashMap::new();
     let mut reads: Vec<(core::net::Ipv4Addr, u32, u32, Xid)> = Vec::new();
     for packet in capture.packets.iter().filter(|packet| packet.is_rc()) {
-        let by_address = packet.reth().map(|(address, _, _)| Xid((address >> 32) as u32));
+        let by_address = packet.reth().map(|(address, rkey, _)| {
+            let in_address = Xid((address >> 32) as u32);
+            named.get(&(packet.destination(), rkey)).copied().unwrap_or(in_address)
+        });
+        for handle in mutate::segments(packet) {
+            let owner = packet.xid().expect("a Send with segments has one");
+            named.insert((packet.source(), packet.u32(handle)), Xid(owner));
+        }
         let owner = match packet.opcode() {
             opcode::WRITE_FIRST | opcode::WRITE_ONLY => {
                 writing.insert(packet.source(), by_address);

@@ -211,7 +211,8 @@ pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closed {
     pub(super) seen: Seen,
-    pub(super) by_requester: bool,
+    /// Whether the requester closed it; `None` if it is unknown which end opened the connection.
+    pub(super) by_requester: Option<bool>,
     pub(super) how: Closing,
     /// Whether it shows that a request for the connection over TCP was never answered.
     pub(super) shows_silence: bool,
@@ -268,6 +269,8 @@ pub(super) struct Course {
     pub(super) steps: u32,
     /// The end that opened the connection.
     pub(super) requester: End,
+    /// Whether it is known which end that is.
+    pub(super) roles_known: bool,
     latest: Time,
     pub(super) summary: Option<Summary>,
 }
@@ -348,7 +351,7 @@ impl Course {
     pub(super) fn closed(&mut self, closes: &Closes) {
         let Closes { from, seen, how, .. } = *closes;
         self.latest = seen.time;
-        let by_requester = from == self.requester;
+        let by_requester = self.roles_known.then_some(from == self.requester);
         let shows_silence = closes.shows_silence(self.requester, self.expects);
         self.disconnected.get_or_insert(Closed { seen, by_requester, how, shows_silence });
     }
@@ -453,12 +456,17 @@ impl Course {
 
     /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
-        let call = Call::of(transaction);
-        if transaction.direction == Direction::Backward {
+        let is_backward = transaction.direction == Direction::Backward;
+        // A message in a Read chunk that was not read is a call only if the requester sent it. It may
+        // also be the reply to a call that the capture lacks.
+        let is_call = transaction.procedure.is_some() || self.roles_known && !is_backward;
+        let call = Call::of(transaction).filter(|_| is_call);
+        if is_backward {
             self.passed(call.filter(|call| call.waited() >= SILENCE));
             return;
         }
-        failing::add(&mut self.failing, transaction);
+        let is_lossy = self.lacking.iter().any(Option::is_some);
+        failing::add(&mut self.failing, transaction, is_lossy);
         let reply = transaction.reply.as_ref().map(|message| message.seen);
         if let Some(reply) = reply {
             self.replied(reply);

@@ -47,12 +47,14 @@ const MOST_XIDS: usize = 8;
 const MOST_NAMED: usize = 8;
 
 /// Adds a transaction if the other end could not process the call, or never answered it. Failures of
-/// the operation itself do not count.
-pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction) {
+/// the operation itself do not count. `is_lossy`: packets of the connection are missing. Then a call
+/// without a reply does not count, because the last packets of a connection can be missing without a
+/// trace.
+pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction, is_lossy: bool) {
     let failure = Failure::of(transaction);
     let is_failed =
         matches!(failure, Some(Failure::Transport(_) | Failure::Rpc(rpc::Status::GarbageArguments)));
-    let is_unanswered = transaction.unanswered_until.is_some();
+    let is_unanswered = transaction.unanswered_until.is_some() && !is_lossy;
     if !is_failed && !is_unanswered {
         return;
     }

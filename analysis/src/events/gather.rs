@@ -153,7 +153,7 @@ impl Events {
     }
 
     fn observation(&mut self, observation: &Observation<'_>) {
-        let Observation { connection, requester, half_flows, what, .. } = observation;
+        let Observation { connection, requester, roles_known, half_flows, what, .. } = observation;
         // Most observations concern no event.
         if !matches!(
             what,
@@ -175,7 +175,7 @@ impl Events {
         };
         let acknowledged = || half_flows.map(|flow| flow.acknowledged.map(|(position, _)| position));
         let Some(course) = self.course(*connection) else { return };
-        course.requester = *requester;
+        (course.requester, course.roles_known) = (*requester, *roles_known);
         match what {
             Observed::Announced(announced) => course.announced(announced),
             Observed::Closes(closes) => course.closed(closes),

@@ -157,7 +157,7 @@ impl Story<'_> {
         let over = one.over()?;
         let request = asked.iter().copied().find(|time| *time >= over && self.reached.steps == 0);
         let closed = match (course.disconnected, request) {
-            (Some(Closed { seen, by_requester: false, .. }), Some(request))
+            (Some(Closed { seen, by_requester: Some(false), .. }), Some(request))
                 if request.since(seen.time) <= RECONNECT =>
             {
                 Some(seen.time)
@@ -255,8 +255,10 @@ impl Story<'_> {
         match first.course.disconnected {
             _ if !first.stood() && first.course.rejected.is_some() => Cause::Rejected,
             _ if !first.stood() => Cause::Unanswered,
-            Some(closed) if closed.seen.time.since(wait.since) < SILENCE => {
-                Cause::ClosedBy(closed.by_requester)
+            Some(Closed { seen, by_requester: Some(by_requester), .. })
+                if seen.time.since(wait.since) < SILENCE =>
+            {
+                Cause::ClosedBy(by_requester)
             }
             _ => Cause::NoReply,
         }
@@ -376,7 +378,10 @@ impl Story<'_> {
 /// How a connection was lost.
 fn lost(course: &Course) -> String {
     match course.disconnected {
-        Some(closed) => format!("was closed by the {}", end_name(closed.by_requester)),
+        Some(Closed { by_requester: Some(by_requester), .. }) => {
+            format!("was closed by the {}", end_name(by_requester))
+        }
+        Some(_) => "was closed".to_owned(),
         None => "was lost".to_owned(),
     }
 }

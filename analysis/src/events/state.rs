@@ -29,6 +29,7 @@ impl StateEvents {
         let StateEvents { states, broken } = self;
         if let Event::Transaction(transaction) = event
             && states.is_calm()
+            && !states.is_blind()
             && !changes(transaction)
         {
             return;
@@ -134,6 +135,7 @@ fn changes(transaction: &Transaction) -> bool {
     let is_plain = transaction.direction == Direction::Forward
         && transaction.status == Some(0)
         && transaction.stop.is_none()
+        && [&transaction.call, &transaction.reply].into_iter().flatten().all(|said| said.unread.is_none())
         && details.session.sequenced.is_none_or(|said| said.flags == 0);
     if !is_plain {
         return true;

@@ -91,9 +91,10 @@ fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
 fn ended(course: &Course) -> Option<failing::End> {
     let fatal = course.fatal();
     let nak = fatal.map(|(_, by_requester, failure)| format!("{}'s NAK ({failure})", end_name(by_requester)));
-    let then = course
-        .disconnected
-        .map(|closed| format!("{}'s {}", end_name(closed.by_requester), closed.how.name()));
+    let then = course.disconnected.map(|closed| match closed.by_requester {
+        Some(by_requester) => format!("{}'s {}", end_name(by_requester), closed.how.name()),
+        None => closed.how.name().to_owned(),
+    });
     let last = course.disconnected.map(|closed| closed.seen).or(fatal.map(|(seen, ..)| seen))?;
     let how: Vec<String> = nak.into_iter().chain(then).collect();
     Some(failing::End { seen: last, how: how.join(", then ") })
@@ -274,12 +275,16 @@ fn established(
         // The end that rejects a connection over TCP also closes it.
         Some(_) if course.rejected.is_some() => {}
         Some(Closed { seen, by_requester, how, .. }) => tell(SessionEvent {
-            by_requester: Some(by_requester),
+            by_requester,
             frames: [Some(seen.frame), Some(seen.frame)],
             ..event(
                 seen.time,
                 Kind::Disconnected,
-                format!("{} closed the connection ({}){left}", end_name(by_requester), how.name()),
+                format!(
+                    "{} closed the connection ({}){left}",
+                    by_requester.map_or("one end", end_name),
+                    how.name()
+                ),
             )
         }),
         None if summary.state == State::Closed => {
@@ -363,12 +368,13 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
 
 /// Reports calls that were sent again on the next connection.
 fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
-    let left = &before.course.unanswered;
+    // The capture may lack the replies to others.
+    let left = || before.course.unanswered.iter().filter(|call| call.until.is_some());
     let mut calls: Vec<_> = one
         .course
         .calls
         .iter()
-        .filter(|call| left.iter().any(|other| other.xid == call.xid))
+        .filter(|call| left().any(|other| other.xid == call.xid))
         .map(|call| call.seen)
         .collect();
     calls.sort_unstable_by_key(|seen| (seen.time, seen.frame));

@@ -56,6 +56,8 @@ impl States {
                 self.seen_client(number, client, context);
                 self.confirmed(number, client, at, sink);
                 self.names(session, number);
+                // The connection serves the session (RFC 8881, section 18.36.3).
+                self.line(context.transaction.connection).scope = Some(number);
                 if self.table.live(&(number, Identity::Session(session))).is_none() {
                     let mut new = self.lifetime(Kind::Session, Identity::Session(session), number, context);
                     new.beginning = Beginning::Captured;
@@ -220,9 +222,7 @@ impl States {
             .filter(|lifetime| is_state(lifetime.kind) && lifetime.first.time < context.call.time)
             .map(|lifetime| (scope, lifetime.id))
             .collect();
-        for key in revoked {
-            self.end(key, End::Revoked, context.shown, sink);
-        }
+        self.end_all(&revoked, End::Revoked, context.shown, sink);
     }
 
     /// Begins a session whose CREATE_SESSION was not captured. Its client ID is unknown, so the
@@ -341,9 +341,7 @@ impl States {
             return;
         }
         let left: Vec<Key> = self.table.of_scope(number).map(|lifetime| (number, lifetime.id)).collect();
-        for key in left {
-            self.end(key, rest, at, sink);
-        }
+        self.end_all(&left, rest, at, sink);
         // In minor version 0, stateids do not name their client.
         let left: Vec<Key> = self
             .table
@@ -351,8 +349,6 @@ impl States {
             .filter(|lifetime| lifetime.client == Some(client))
             .map(|lifetime| (0, lifetime.id))
             .collect();
-        for key in left {
-            self.end(key, rest, at, sink);
-        }
+        self.end_all(&left, rest, at, sink);
     }
 }

@@ -37,6 +37,8 @@ pub struct States {
     /// The lifetime of each client owner at each server without a session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
     lines: HashMap<ConnectionId, Line, FixedState>,
+    /// Whether something was missing on any connection.
+    is_blind: bool,
     pub(super) raised: Vec<Raised>,
     /// Callbacks about state that no reply has shown yet.
     pub(super) early: VecDeque<(Key, Early)>,
@@ -108,6 +110,14 @@ fn refusal(status: u32) -> Option<End> {
     }
 }
 
+/// By scope, the time at which something was last found missing.
+type Blind = HashMap<u64, Time, FixedState>;
+
+/// Whether nothing that is missing may have ended a lifetime.
+fn is_sure(lifetime: &Lifetime, blind: &Blind) -> bool {
+    lifetime.unsure.is_none() && blind.get(&lifetime.scope).is_none_or(|time| *time < lifetime.last.time)
+}
+
 impl States {
     /// The most callbacks kept until their state appears.
     pub(super) const MOST_EARLY: usize = 64;
@@ -158,10 +168,22 @@ impl States {
     /// may have ended are left out.
     pub fn open(&self) -> impl Iterator<Item = &Lifetime> {
         let blind = self.blind_scopes();
-        self.table.open().filter(move |lifetime| {
-            lifetime.unsure.is_none()
-                && blind.get(&lifetime.scope).is_none_or(|time| *time < lifetime.last.time)
-        })
+        self.table.open().filter(move |lifetime| is_sure(lifetime, &blind))
+    }
+
+    /// Whether something is missing from the capture.
+    pub fn is_blind(&self) -> bool {
+        self.is_blind
+    }
+
+    /// Ends lifetimes that were open until now, as far as the capture shows. Those that a missing
+    /// packet may have ended earlier have an unknown end.
+    pub(super) fn end_all(&mut self, keys: &[Key], end: End, at: At, sink: Sink<'_>) {
+        let blind = self.blind_scopes();
+        for key in keys {
+            let is_sure = self.table.live(key).is_none_or(|lifetime| is_sure(lifetime, &blind));
+            self.end(*key, if is_sure { end } else { End::Unknown }, at, sink);
+        }
     }
 
     /// Forgets flags that were cleared before this time.
@@ -170,8 +192,8 @@ impl States {
     }
 
     /// By scope, the time at which something was last found missing.
-    fn blind_scopes(&self) -> HashMap<u64, Time, FixedState> {
-        let mut blind: HashMap<u64, Time, FixedState> = HashMap::default();
+    fn blind_scopes(&self) -> Blind {
+        let mut blind = Blind::default();
         for line in self.lines.values() {
             if let (Some(scope), Some(time)) = (line.scope, line.blind) {
                 blind.entry(scope).and_modify(|latest| *latest = time.max(*latest)).or_insert(time);
@@ -225,6 +247,7 @@ impl States {
 
     /// Notes that something is missing on this connection.
     fn blind(&mut self, connection: ConnectionId) {
+        self.is_blind = true;
         let latest = self.latest;
         self.line(connection).blind = Some(latest);
     }
@@ -272,9 +295,9 @@ impl States {
         let shown = transaction.reply.as_ref().map_or(call, at);
         let minor_version = details.minor_version.unwrap_or(0);
         let mut context = Context { transaction, scope: None, minor_version, call, shown };
-        context.scope = match (details.session.sequence, minor_version) {
+        context.scope = match (details.session.sequence, details.minor_version) {
             (Some(sequence), _) => self.sequence(sequence.session, sequence.slot, &context, sink),
-            (None, 0) => Some(0),
+            (None, Some(0)) => Some(0),
             (None, _) => None,
         };
         if context.scope.is_some() {

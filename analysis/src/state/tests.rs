@@ -476,6 +476,21 @@ fn what_cannot_be_read_is_said() {
 
 /// The OPEN of a krb5p session is encrypted. Its CLOSE is not; the client sends it with its machine
 /// credential.
+/// A call that was not read may have returned the state.
+#[test]
+fn what_an_unread_call_may_have_returned_is_not_abandoned() {
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED);
+    let mut unread = story.transaction(Direction::Forward, "24", None);
+    unread.procedure = None;
+    story.tell(&unread);
+    story.number += 1;
+    story.call("57 h7", "57 0");
+    let ends = story.ends();
+    assert_eq!(ends[0], (Kind::Client, End::Destroyed));
+    assert!(ends[1..].iter().all(|(_, end)| *end == End::Unknown), "{ends:?}");
+}
+
 #[test]
 fn what_begins_in_an_encrypted_call_was_not_there_before() {
     let beginnings = |is_new: bool, is_encrypted: bool| {

@@ -140,6 +140,12 @@ impl ReliableConnection {
         self.halves[end].requests.is_settled(Psn::new(position.number()))
     }
 
+    /// Whether no request of an end was seen or announced.
+    #[inline]
+    pub(crate) fn is_unseen(&self, end: End) -> bool {
+        self.halves[end].requests.is_unseen()
+    }
+
     /// Whether requests of an end are held because of a gap.
     #[inline]
     pub(crate) fn waits(&self, end: End) -> bool {

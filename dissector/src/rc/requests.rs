@@ -134,6 +134,12 @@ impl Requests {
         self.messages.path_mtu()
     }
 
+    /// Whether no packet of this end was seen or announced.
+    #[inline]
+    pub(super) fn is_unseen(&self) -> bool {
+        self.begun.is_none()
+    }
+
     /// The PSN after the last one delivered.
     pub(super) fn expected(&self) -> Option<Psn> {
         self.expected

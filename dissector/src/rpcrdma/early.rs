@@ -4,7 +4,7 @@ use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
 use crate::protocol::Protocol;
 use crate::rdma::{Delivery, End, Send};
 use rdmascope_wire::Xid;
-use rdmascope_wire::rpcrdma::{Header, MINIMUM_LENGTH, Segment, VERSION};
+use rdmascope_wire::rpcrdma::{Header, MINIMUM_LENGTH, Procedure, Segment, VERSION};
 
 impl Peers {
     /// Determines from the first conclusive Send whether the connection carries RPC-over-RDMA or
@@ -33,7 +33,8 @@ impl Transactions {
     /// Whether a delivery of end `from` answers a call that was not seen yet.
     ///
     /// That is an RDMA operation on memory that was not advertised, or a reply without a call. A
-    /// reply ends its transaction, so it is also early while memory of the call is being read.
+    /// reply or an RDMA_DONE ends its transaction, so it is also early while memory of the transaction
+    /// is being read.
     #[inline]
     pub(crate) fn is_early(&self, delivery: &Delivery<'_>, from: End, peers: &Peers) -> bool {
         if peers.speaks_rpc != Some(true) {
@@ -45,7 +46,10 @@ impl Transactions {
                 // Most messages are replies to outstanding calls and need no further checks.
                 let is_early = |xid: Xid| other.call(xid).is_none_or(|call| self.is_being_read(call));
                 let xid = send.bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
-                return xid.is_some_and(is_early) && answered_xid(send.bytes).is_some();
+                let pulled = |xid: Xid| peers.sides[from].pulls.get(&xid);
+                let is_pulling = || xid.and_then(pulled).is_some_and(|pull| self.is_being_read(*pull));
+                return xid.is_some_and(is_early) && answered_xid(send.bytes).is_some()
+                    || is_pulling() && is_done(send.bytes);
             }
             Delivery::Write(placement) if placement.position == placement.first => placement.memory,
             // A repetition shows nothing new.
@@ -82,6 +86,12 @@ fn answered_xid(message: &[u8]) -> Option<Xid> {
         return None;
     }
     answered_xid_of(message)
+}
+
+/// Whether a Send is an RDMA_DONE.
+fn is_done(message: &[u8]) -> bool {
+    Header::parse(message)
+        .is_ok_and(|header| header.version == VERSION && header.procedure == Procedure::Done)
 }
 
 /// Whether a Send is a call without chunks, as most calls are.

@@ -35,6 +35,8 @@ pub(super) struct Open {
     pub(super) clock_steps: u64,
     /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
+    /// [`Peers::unseen`] when it started.
+    pub(super) unseen_before: u64,
     pub(super) transaction: Transaction,
     /// [`Peers::waited`] at the call.
     pub(super) waited_before: u64,
@@ -92,6 +94,7 @@ impl Default for Open {
             caller: End::First,
             clock_steps: 0,
             missing_before: 0,
+            unseen_before: 0,
             transaction: Transaction {
                 number: 0,
                 begun: 0,
@@ -146,6 +149,7 @@ impl Open {
         self.session = peers.session;
         self.caller = caller;
         self.missing_before = peers.missing_packets;
+        self.unseen_before = peers.unseen;
         self.scattered = 0;
         self.moved_in = None;
         self.identity = CallIdentity::default();
@@ -364,10 +368,15 @@ impl Open {
         })
     }
 
-    /// Sets the fields that are known only at the end. `gap`: packets are missing. `no_memory`: the
-    /// capture has no RDMA operations. `until` is the time up to which the capture shows the answers
-    /// of the other end.
-    pub(super) fn conclude(&mut self, outcome: Outcome, (gap, no_memory): (bool, bool), until: Option<Time>) {
+    /// Sets the fields that are known only at the end. `gap`: packets are missing. `may_have_reply`:
+    /// the reply may be missing. `no_memory`: the capture has no RDMA operations. `until` is the time
+    /// up to which the capture shows the answers of the other end.
+    pub(super) fn conclude(
+        &mut self,
+        outcome: Outcome,
+        (gap, may_have_reply, no_memory): (bool, bool, bool),
+        until: Option<Time>,
+    ) {
         self.read_long_call();
         self.read_long_reply();
         self.list_missing(outcome);
@@ -379,9 +388,9 @@ impl Open {
             .flatten()
             .any(|message| !message.missing.is_empty());
         transaction.memory_unseen = no_memory;
-        transaction.capture_gap = gap && lacks_reply || (gap || no_memory) && lacks_bytes;
+        transaction.capture_gap = may_have_reply && lacks_reply || (gap || no_memory) && lacks_bytes;
         transaction.unanswered_until =
-            until.filter(|_| transaction.reply.is_none() && !gap && !transaction.clock_stepped);
+            until.filter(|_| transaction.reply.is_none() && !may_have_reply && !transaction.clock_stepped);
     }
 
     /// Lists the bytes of chunks that should have moved and did not.

@@ -35,7 +35,16 @@ impl Session {
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
         let Peers {
-            sides, flows, flights, missing_packets, reported, speaks_rpc, saw_other, protocol, ..
+            sides,
+            flows,
+            flights,
+            missing_packets,
+            unseen,
+            reported,
+            speaks_rpc,
+            saw_other,
+            protocol,
+            ..
         } = other.peers;
         self.peers.flights[side] = flights[from].clone();
         let [first, second] = sides;
@@ -72,6 +81,7 @@ impl Session {
         self.peers.sides[side].absorb(noted);
         self.peers.sides[side.other()].absorb(far_joined);
         self.peers.missing_packets += missing_packets;
+        self.peers.unseen += unseen;
         self.peers.reported[0] += reported[0];
         self.peers.reported[1] += reported[1];
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);

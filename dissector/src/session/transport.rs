@@ -126,6 +126,12 @@ impl TransportState {
         }
     }
 
+    /// Whether no request of an end was seen or announced.
+    #[inline]
+    pub(crate) fn is_unseen(&self, end: End) -> bool {
+        self.rc().is_some_and(|rc| rc.is_unseen(end))
+    }
+
     /// Sets the first PSN of the requests of an end and the path MTU in bytes, from the CM
     /// exchange.
     pub(crate) fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {
