@@ -29,7 +29,6 @@ impl StateEvents {
         let StateEvents { states, broken } = self;
         if let Event::Transaction(transaction) = event
             && states.is_calm()
-            && !states.is_blind()
             && !changes(transaction)
         {
             return;

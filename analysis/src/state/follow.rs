@@ -37,8 +37,6 @@ pub struct States {
     /// The lifetime of each client owner at each server without a session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
     lines: HashMap<ConnectionId, Line, FixedState>,
-    /// Whether something was missing on any connection.
-    is_blind: bool,
     pub(super) raised: Vec<Raised>,
     /// Callbacks about state that no reply has shown yet.
     pub(super) early: VecDeque<(Key, Early)>,
@@ -171,11 +169,6 @@ impl States {
         self.table.open().filter(move |lifetime| is_sure(lifetime, &blind))
     }
 
-    /// Whether something is missing from the capture.
-    pub fn is_blind(&self) -> bool {
-        self.is_blind
-    }
-
     /// Ends lifetimes that were open until now, as far as the capture shows. Those that a missing
     /// packet may have ended earlier have an unknown end.
     pub(super) fn end_all(&mut self, keys: &[Key], end: End, at: At, sink: Sink<'_>) {
@@ -247,7 +240,6 @@ impl States {
 
     /// Notes that something is missing on this connection.
     fn blind(&mut self, connection: ConnectionId) {
-        self.is_blind = true;
         let latest = self.latest;
         self.line(connection).blind = Some(latest);
     }
