@@ -269,7 +269,7 @@ fn an_acknowledged_packet_that_is_missing_may_be_the_reply() {
 /// A new session with the ID of a destroyed one begins its sequence IDs again.
 #[test]
 fn a_session_with_the_id_of_a_destroyed_one_is_another() {
-    /// The variant lacks the CREATE_SESSION of the second session, and the last SEQUENCE of the first.
+    /// A variant that lacks packets of both sessions. The rule accused it before it had this exception.
     const SEED: u64 = 12_390;
     let session = samples::capture("nfs4.1-backchannel-recall");
     let variant = mutate::variant(&reconnected(&session, session.clone()), SEED);

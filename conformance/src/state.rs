@@ -131,7 +131,8 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
         explanation: "The rule is broken if the server accepted DESTROY_SESSION for the session, \
             or DESTROY_CLIENTID for its client ID, and later SEQUENCE on it with the next \
             sequence ID of its slot. That sequence ID shows that it is the earlier session, and \
-            not a new one whose creation the capture lacks. Requests so soon after the reply that \
+            not a new one whose creation the capture lacks. A sequence ID that is not higher than \
+            those before the end shows a new session with the same ID. Requests so soon after the reply that \
             the capture may have reordered them are not covered. Each session is reported once.",
         check: Check::Transaction(|_, view, findings| report(Kind::Destroyed, view, findings)),
     },

@@ -337,6 +337,7 @@ impl Lasting {
     /// Hands over the offloaded operations of a connection that ends, before the rules run on it.
     pub(crate) fn look_at_the_end(&mut self, known: &Known, memories: &mut Memories) {
         memories.sessions.offloads = self.offloads.take(known.connection);
+        memories.sessions.lacks_callback = self.offloads.lacks_callback;
     }
 
     /// Records a finished transaction, after the rules ran on it.

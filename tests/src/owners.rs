@@ -8,13 +8,13 @@ use std::collections::HashMap;
 /// The XID of each packet of a session without loss, by frame.
 ///
 /// It is derived from the packets alone. A Send begins with its XID. An RDMA operation belongs to the
-/// last Send that named its handle; the Linux client also puts the XID into the upper half of its
-/// memory addresses (witnesses.rs). A packet without a RETH continues
-/// its predecessor, and a READ response belongs to the request with its PSNs. Acknowledgements and
-/// CM messages have none.
+/// last Send that named its handle. Without one, its address has the XID of the Linux client in the
+/// upper half (witnesses.rs). A packet without a RETH continues its predecessor, and a READ response
+/// belongs to the request with its PSNs. Acknowledgements and CM messages have none.
 pub fn owners(capture: &Capture) -> HashMap<u64, Xid> {
     let mut owners = HashMap::new();
-    // The current WRITE by sender, and the requested READs by requester and PSN.
+    // The current WRITE by sender, the XIDs by owner and handle of memory, and the requested READs by
+    // requester and PSN.
     let mut writing = HashMap::new();
     let mut named = HashMap::new();
     let mut reads: Vec<(core::net::Ipv4Addr, u32, u32, Xid)> = Vec::new();

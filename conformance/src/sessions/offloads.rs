@@ -20,8 +20,8 @@ pub(crate) struct Offloads {
     /// 8881, section 2.10.6.3).
     ended: [Option<StateId>; 32],
     next: usize,
-    /// A callback was not read to its end, and may have been a CB_OFFLOAD.
-    lacks_callback: bool,
+    /// Whether a callback was not read to its end, which may have been a CB_OFFLOAD.
+    pub(crate) lacks_callback: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,6 @@ pub(crate) struct Offload {
     transaction: u64,
     call: Seen,
     reply: Seen,
-    /// Whether a callback that was not read may have reported it.
-    may_be_over: bool,
 }
 
 impl Offloads {
@@ -64,17 +62,7 @@ impl Offloads {
                 let (name, xid) = (OperationKind::Nfs4(begun).name(), transaction.xid);
                 let (connection, transaction) = (transaction.connection, transaction.number);
                 let (call, reply) = (call.seen, reply.seen);
-                let may_be_over = false;
-                self.open.push_back(Offload {
-                    id,
-                    connection,
-                    name,
-                    xid,
-                    transaction,
-                    call,
-                    reply,
-                    may_be_over,
-                });
+                self.open.push_back(Offload { id, connection, name, xid, transaction, call, reply });
             }
             return;
         }
@@ -91,8 +79,7 @@ impl Offloads {
     /// Removes and returns the operations that began on a connection that ends.
     pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<Offload> {
         let is_of_it = |offload: &Offload| offload.connection == connection;
-        let taken = self.open.iter().filter(|offload| is_of_it(offload));
-        let taken = taken.map(|offload| Offload { may_be_over: self.lacks_callback, ..*offload }).collect();
+        let taken = self.open.iter().copied().filter(is_of_it).collect();
         self.open.retain(|offload| !is_of_it(offload));
         taken
     }
@@ -121,7 +108,7 @@ pub(super) fn unreported(connection: &Connection, view: &View<'_, Read>, finding
     for offload in &used.offloads {
         let is_certain = view.memory.2.is_accepted()
             && !view.joined
-            && !offload.may_be_over
+            && !used.lacks_callback
             && used.destroyed.is_some_and(|destroyed| {
                 destroyed > offload.reply.frame && view.is_complete(server, destroyed)
             });
