@@ -43,7 +43,9 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
             0 counts as 1. Calls sent \
             before the capture began are not counted, nor are calls whose replies may be among \
             packets that the capture lacks. The finding is reported once the capture is known to \
-            contain every reply that the Responder sent before the call.",
+            contain every reply that the Responder sent before the call. It is inconclusive if the \
+            Responder sent a message within 2 ms after the call without acknowledging the call \
+            first, because the capture may have reordered them.",
         check: Check::Sent(limit),
     },
     Checked {
@@ -53,7 +55,8 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         sentence: "A Requester has at most one request in flight until the first reply grants \
             credits.",
         explanation: "Each direction is counted separately. The rule applies only if the capture \
-            contains the connection from its CM exchange on.",
+            contains the connection from its CM exchange on. Captured order is judged as for \
+            credit-limit.",
         check: Check::Sent(first_reply),
     },
     Checked {
@@ -312,7 +315,7 @@ impl RequesterCredits {
             if self.grants.len() == RequesterCredits::MOST {
                 self.grants.pop_front();
             }
-            let psn = sent.send.position.plus(sent.send.extent.saturating_sub(1));
+            let psn = sent.send.last();
             self.grants.push_back(Grant { credits, psn, seen: sent.send.seen, received: None });
         }
     }
@@ -430,6 +433,11 @@ fn were(credits: u64) -> String {
     }
 }
 
+/// The basis of a finding on the calls in flight when this one was sent.
+fn unanswered(call: &Sent<'_>) -> Basis {
+    Basis::Unanswered(call.from.other(), call.send.last(), call.send.seen.time)
+}
+
 fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     if sent.request().is_none() || !sent.paired {
         return;
@@ -448,7 +456,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
         sent.finding(view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
             .frames(credits.granting_frames())
             .values(Value::Count(in_flight), Value::Count(granted))
-            .rests_on(Basis::Silence(other)),
+            .rests_on(unanswered(sent)),
     );
 }
 
@@ -461,7 +469,7 @@ fn first_reply(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Finding
     if in_flight <= 1 {
         return;
     }
-    let basis = if view.lost[other] == 0 { Basis::Silence(other) } else { Basis::Lacking };
+    let basis = if view.lost[other] == 0 { unanswered(sent) } else { Basis::Lacking };
     findings.add(
         sent.finding(view, format!("{} in flight before the first reply", requests(in_flight)))
             .values(Value::Count(in_flight), Value::Count(1))
@@ -493,7 +501,7 @@ fn beyond_request(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Find
                 format!("{} in flight where {} requested", requests(in_flight), were(requested.into())),
             )
             .values(Value::Count(in_flight), Value::Count(requested.into()))
-            .rests_on(Basis::Silence(sent.from.other())),
+            .rests_on(unanswered(sent)),
         );
     }
 }

@@ -5,8 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use rdmascope_dissector::connection::ConnectionId;
-use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::rdma::Send;
+use rdmascope_dissector::observation::{HalfFlow, Sent};
+use rdmascope_dissector::rdma::{End, Position, Send};
+use rdmascope_dissector::record::{REORDERING, Time};
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_wire::Xid;
 
@@ -60,12 +61,31 @@ pub enum Basis {
     Packets,
     /// That this end sent nothing else up to the last of the frames.
     Silence(End),
+    /// That this end had sent no further reply when the other end sent the message that ends at
+    /// this position, captured at this time.
+    Unanswered(End, Position, Time),
     /// That a reply answers its call, and so that this end, the caller, sent nothing else. If the
     /// caller reused the XID while the call was outstanding, the reply may belong to either call,
     /// and nothing is reported.
     Pairing(End),
     /// Something that the capture lacks.
     Lacking,
+}
+
+impl Basis {
+    /// Whether a message that the capture shows after the evidence may have been sent before it.
+    /// `caller` is the half-flow of the other end.
+    ///
+    /// An acknowledgement that its sender sent before the message shows their order. Without one,
+    /// the capture may have reordered the two ends' packets.
+    pub(crate) fn may_follow(&self, message: &Sent<'_>, caller: &HalfFlow) -> bool {
+        let Basis::Unanswered(_, call, time) = self else { return false };
+        let first = message.send.first;
+        let is_acknowledged = caller
+            .acknowledged
+            .is_some_and(|(until, seen)| seen.frame <= first.frame && call.distance(until) >= 0);
+        !is_acknowledged && first.time.since(*time) <= REORDERING.0
+    }
 }
 
 /// A value that was seen, or that is allowed.

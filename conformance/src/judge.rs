@@ -16,7 +16,7 @@ use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Eviction};
-use rdmascope_dissector::observation::{Ending, Missing, Observation, Observe, Observed};
+use rdmascope_dissector::observation::{Ending, Missing, Observation, Observe, Observed, Sent};
 use rdmascope_dissector::rdma::End;
 
 /// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and
@@ -248,9 +248,7 @@ impl Judge {
         if let Observed::Sent(sent) = &observation.what {
             judged.pending.heard[sent.from] = true;
             judged.known.note_order(sent);
-            // A message that the capture shows late may have been sent before those that wait.
-            let is_late = judged.known.is_shown_late[sent.from];
-            judged.settle(sent.from, if is_late { Verdict::Inconclusive } else { Verdict::Stands });
+            judged.settle_before(sent);
             for Gated { opens, rules, .. } in &asked.sent {
                 if opens(sent, &judged.known, &judged.memories) {
                     judged.ask(rules, Case::Sent(sent));
@@ -313,7 +311,7 @@ impl JudgedConnection {
                 self.ask_other(asked, About::Established, Case::Established(connection));
             }
             Observed::Joined(_) => {
-                End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));
+                End::BOTH.into_iter().for_each(|end| self.give_up(end));
                 self.memories.note_joined();
                 self.known.note_joined();
             }
@@ -334,13 +332,25 @@ impl JudgedConnection {
         self.memories.note_observed(what, &self.known);
     }
 
-    /// Decides the findings that wait for this end: its Sends up to here are certain now, or never
-    /// will be.
+    /// Decides the findings that wait for the sender of a message: its Sends before this one are
+    /// certain now, or never will be.
     #[inline]
-    fn settle(&mut self, end: End, verdict: Verdict) {
+    fn settle_before(&mut self, sent: &Sent<'_>) {
+        let JudgedConnection { known, pending, .. } = self;
+        let from = sent.from;
+        if !pending.waiting[from].is_empty() {
+            let half_flows = &known.half_flows;
+            // If the capture shows messages late, this one may precede the evidence.
+            let is_unsure = half_flows[from].unsure > 0 || known.is_shown_late[from];
+            let caller = &half_flows[from.other()];
+            pending.settle(from, |finding| is_unsure || finding.basis.may_follow(sent, caller));
+        }
+    }
+
+    /// Makes the findings that wait for this end inconclusive.
+    fn give_up(&mut self, end: End) {
         if !self.pending.waiting[end].is_empty() {
-            let is_unsure = self.known.half_flows[end].unsure > 0;
-            self.pending.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
+            self.pending.settle(end, |_| true);
         }
     }
 
@@ -350,7 +360,7 @@ impl JudgedConnection {
     #[cold]
     fn doubt(&mut self, end: End) {
         if self.pending.heard[end] {
-            return self.settle(end, Verdict::Inconclusive);
+            return self.give_up(end);
         }
         self.pending.waiting[end].iter_mut().for_each(|finding| finding.verdict = Verdict::Inconclusive);
     }
@@ -382,7 +392,7 @@ impl JudgedConnection {
     }
 
     fn close(&mut self, report: &mut dyn FnMut(&Finding)) {
-        End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));
+        End::BOTH.into_iter().for_each(|end| self.give_up(end));
         self.deliver(report);
     }
 }

@@ -160,7 +160,7 @@ impl Known {
     #[inline]
     pub(crate) fn note_order(&mut self, sent: &Sent<'_>) {
         let Some((until, seen)) = self.half_flows[sent.from].acknowledged else { return };
-        let last = sent.send.position.plus(sent.send.extent.saturating_sub(1));
+        let last = sent.send.last();
         let covers = (0..last.window()).contains(&last.distance(until));
         self.is_shown_late[sent.from] |= covers && seen.frame < sent.send.seen.frame;
     }

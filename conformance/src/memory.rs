@@ -393,7 +393,7 @@ impl Memory for AdvertisedMemory {
         sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION);
         sender.last = Some(Last {
             seen: sent.send.seen,
-            psn: sent.send.position.plus(sent.send.extent.saturating_sub(1)),
+            psn: sent.send.last(),
             told: sent.told,
             invalidated: sent.send.invalidated,
         });

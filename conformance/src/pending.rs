@@ -52,12 +52,14 @@ impl PendingFindings {
             Basis::Packets => self.ready.push(finding),
             Basis::Pairing(caller) if finding.xid.is_some_and(|xid| unmatched.is_reused(caller, xid)) => {}
             // A packet that the capture shows late may be among those that wait.
-            Basis::Silence(end) | Basis::Pairing(end) if !self.is_unsure(end, known) => {
+            Basis::Silence(end) | Basis::Pairing(end) | Basis::Unanswered(end, ..)
+                if !self.is_unsure(end, known) =>
+            {
                 self.waiting[end].push(finding);
             }
             // No Send of this end was seen. If the capture lacks its whole half-flow, all of these
             // have the same cause.
-            Basis::Silence(end)
+            Basis::Silence(end) | Basis::Unanswered(end, ..)
                 if !self.heard[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
             {
                 let of_rule = |kept: &&mut (Finding, u64)| kept.0.rule.map(|rule| rule.id) == Some(rule.id);
@@ -66,7 +68,7 @@ impl PendingFindings {
                     None => self.further[end].push((finding, 1)),
                 }
             }
-            Basis::Silence(_) | Basis::Pairing(_) | Basis::Lacking => {
+            Basis::Silence(_) | Basis::Unanswered(..) | Basis::Pairing(_) | Basis::Lacking => {
                 finding.verdict = Verdict::Inconclusive;
                 self.ready.push(finding);
             }
@@ -80,12 +82,12 @@ impl PendingFindings {
     }
 
     #[cold]
-    pub(crate) fn settle(&mut self, end: End, verdict: Verdict) {
+    pub(crate) fn settle(&mut self, end: End, is_doubtful: impl Fn(&Finding) -> bool) {
         self.settle_further(end);
         let PendingFindings { waiting, ready, .. } = self;
-        let settled = waiting[end].drain(..).map(|finding| match verdict {
-            Verdict::Stands => finding,
-            Verdict::Inconclusive => Finding { verdict, ..finding },
+        let settled = waiting[end].drain(..).map(|finding| match is_doubtful(&finding) {
+            false => finding,
+            true => Finding { verdict: Verdict::Inconclusive, ..finding },
         });
         ready.extend(settled);
     }

@@ -140,6 +140,14 @@ pub struct Send<'a> {
     pub invalidated: Option<Rkey>,
 }
 
+impl Send<'_> {
+    /// Position of its last packet, as far as its extent is known.
+    #[inline]
+    pub const fn last(&self) -> Position {
+        self.position.plus(self.extent.saturating_sub(1))
+    }
+}
+
 /// A range of registered memory, as named by an RDMA operation. On InfiniBand these are the fields
 /// of a RETH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

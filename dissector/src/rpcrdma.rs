@@ -136,6 +136,8 @@ pub(crate) struct Peers {
     pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
+    /// When packets were last found missing.
+    missing_since: Time,
     /// Number of responses to packets of an end from before its first packet in the capture.
     pub unseen: u64,
     /// The longest latency so far, in nanoseconds.
@@ -154,6 +156,12 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// Notes packets that are found missing `now`.
+    pub(crate) fn lack(&mut self, packets: u64, now: Time) {
+        self.missing_packets += packets;
+        self.missing_since = now;
+    }
+
     /// Creates the state of a connection without messages.
     pub(crate) fn new(session: u32) -> Peers {
         Peers {
@@ -171,6 +179,7 @@ impl Peers {
             is_snooped: false,
             flights: Default::default(),
             missing_packets: 0,
+            missing_since: Time(i64::MIN),
             unseen: 0,
             slowest: 0,
             half_flows: Default::default(),
@@ -271,6 +280,8 @@ pub(crate) struct Transactions {
     reported: u64,
     /// Number of connections that have a number.
     numbered: u32,
+    /// Some reply was in a Read chunk (reliable-reply draft).
+    provides_replies: bool,
 }
 
 /// Most open transactions, over all connections.
@@ -449,11 +460,11 @@ impl Transactions {
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
             let slowest = peers.slowest.max(Transaction::PATIENCE);
-            let (gap, unseen, clock_steps) = (peers.missing_packets, peers.unseen, self.clock_steps);
+            let (unseen, clock_steps) = (peers.unseen, self.clock_steps);
             let Some(open) = self.find(slot) else { continue };
             let until = Some(until).filter(|_| heard[open.caller.other()]);
             let called = open.transaction.call.as_ref().map(|call| call.seen.time);
-            let is_overdue = gap == open.missing_before
+            let is_overdue = !open.lacks_packets(peers)
                 && unseen == open.unseen_before
                 && open.clock_steps == clock_steps
                 && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
@@ -571,7 +582,7 @@ impl Transactions {
         self.open -= 1;
         self.free.push(slot.index);
 
-        let gap = peers.missing_packets > open.missing_before;
+        let gap = open.lacks_packets(peers);
         open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
         // The other end sent something that the capture lacks, maybe the reply.
         let may_have_reply = gap || peers.unseen > open.unseen_before;

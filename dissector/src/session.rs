@@ -252,7 +252,7 @@ impl Session {
     fn lose(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         let packets = transactions.dropped - core::mem::replace(&mut self.dropped, transactions.dropped);
-        self.peers.missing_packets += packets;
+        self.peers.lack(packets, transactions.now);
         if transactions.observes() {
             for from in End::BOTH {
                 let missing = Missing { from, packets: u32::try_from(packets).unwrap_or(u32::MAX) };
@@ -734,7 +734,7 @@ fn deliver(
         }
         Delivery::Missing { packets } => {
             counts.missing_packets += u64::from(packets);
-            peers.missing_packets += u64::from(packets);
+            peers.lack(packets.into(), transactions.now);
             peers.flights[from].lack();
             if transactions.observes() {
                 peers.observe(Observed::Missing(Missing { from, packets }), report);

@@ -24,7 +24,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "credit-first-reply",
-        alteration: "the first reply comes after the second call",
+        alteration: "the first reply comes after the second call and its acknowledgement",
         control: basic,
         alter: swap_first_reply,
         also: &[],
@@ -147,12 +147,38 @@ fn nth_message(capture: &Capture, sender: core::net::Ipv4Addr, nth: usize) -> us
     messages.nth(nth).expect("the session has enough messages").0
 }
 
-/// Moves the first reply and its acknowledgement after the second call.
+/// Moves the first reply and its acknowledgement after the second call and its acknowledgement.
 fn swap_first_reply(capture: &mut Capture) {
-    let (reply, call) = (nth_message(capture, SERVER, 0), nth_message(capture, CLIENT, 1));
+    let call = nth_message(capture, CLIENT, 1);
+    let acknowledgement = &capture.packets[call + 1];
+    assert_eq!((acknowledgement.source(), acknowledgement.opcode()), (SERVER, opcode::ACKNOWLEDGE));
+    delay_first_reply(capture, call + 1);
+}
+
+/// Moves the first reply and its acknowledgement after the packet at this index.
+fn delay_first_reply(capture: &mut Capture, after: usize) {
+    let reply = nth_message(capture, SERVER, 0);
     assert_eq!(capture.packets[reply + 1].opcode(), opcode::ACKNOWLEDGE);
-    mutate::reorder(capture, reply, call);
-    mutate::reorder(capture, reply, call);
+    mutate::reorder(capture, reply, after);
+    mutate::reorder(capture, reply, after);
+}
+
+/// The server did not acknowledge the second call before the reply, so the capture may have
+/// reordered the packets of the two ends by up to 2 ms.
+#[test]
+fn a_first_reply_shortly_after_the_second_call_may_be_reordered() {
+    for (later, expected) in [(2_000_000, Verdict::Inconclusive), (2_000_001, Verdict::Stands)] {
+        let mut capture = basic();
+        let call = nth_message(&capture, CLIENT, 1);
+        delay_first_reply(&mut capture, call);
+        let called = capture.packets[call - 2].time;
+        let by = called + later - capture.packets[call - 1].time;
+        capture.packets[call - 1..].iter_mut().for_each(|packet| packet.time += by);
+        let found = findings(&capture);
+        let verdicts: Vec<Verdict> =
+            of("credit-first-reply", &found).map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [expected], "{later} ns");
+    }
 }
 
 /// The client acknowledged the first reply before its second call, so it had received it: the

@@ -1,6 +1,6 @@
 //! Detection of deliveries that precede the call that they answer.
 
-use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
+use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible, reply_xid};
 use crate::protocol::Protocol;
 use crate::rdma::{Delivery, End, Send};
 use rdmascope_wire::Xid;
@@ -32,9 +32,10 @@ impl Peers {
 impl Transactions {
     /// Whether a delivery of end `from` answers a call that was not seen yet.
     ///
-    /// That is an RDMA operation on memory that was not advertised, or a reply without a call. A
-    /// reply or an RDMA_DONE ends its transaction, so it is also early while memory of the transaction
-    /// is being read.
+    /// That is an RDMA operation on memory that was not advertised, a reply without a call, or an
+    /// RDMA_DONE without the reply. A reply or an RDMA_DONE ends its transaction, so it is also early
+    /// while memory of the transaction is being read. A message in a Position Zero Read chunk counts
+    /// as a reply if there was a reply in a Read chunk before.
     #[inline]
     pub(crate) fn is_early(&self, delivery: &Delivery<'_>, from: End, peers: &Peers) -> bool {
         if peers.speaks_rpc != Some(true) {
@@ -46,10 +47,16 @@ impl Transactions {
                 // Most messages are replies to outstanding calls and need no further checks.
                 let is_early = |xid: Xid| other.call(xid).is_none_or(|call| self.is_being_read(call));
                 let xid = send.bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
-                let pulled = |xid: Xid| peers.sides[from].pulls.get(&xid);
-                let is_pulling = || xid.and_then(pulled).is_some_and(|pull| self.is_being_read(*pull));
-                return xid.is_some_and(is_early) && answered_xid(send.bytes).is_some()
-                    || is_pulling() && is_done(send.bytes);
+                let own = &peers.sides[from];
+                let is_pulling = |xid: Xid| {
+                    own.awaits(xid) || own.pulls.get(&xid).is_some_and(|pull| self.is_being_read(*pull))
+                };
+                let may_answer = || {
+                    answered_xid(send.bytes).is_some()
+                        || self.provides_replies && is_in_read_chunk(send.bytes)
+                };
+                return xid.is_some_and(is_early) && may_answer()
+                    || xid.is_some_and(is_pulling) && is_done(send.bytes);
             }
             Delivery::Write(placement) if placement.position == placement.first => placement.memory,
             // A repetition shows nothing new.
@@ -65,7 +72,7 @@ impl Transactions {
 pub(crate) fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
     let Ok(header) = Header::parse(send) else { return false };
     let memory = match delivery {
-        Delivery::Send(reply) => return answered_xid(reply.bytes) == Some(header.xid),
+        Delivery::Send(reply) => return reply_xid(reply.bytes) == Some(header.xid),
         Delivery::Write(placement) | Delivery::ReadResponse(placement) => placement.memory,
         Delivery::ReadRequest(request) => request.memory,
         _ => return false,
@@ -86,6 +93,14 @@ fn answered_xid(message: &[u8]) -> Option<Xid> {
         return None;
     }
     answered_xid_of(message)
+}
+
+/// Whether the RPC message of a Send is in a Position Zero Read chunk: it is a Long Call, or a reply
+/// by the reliable-reply draft.
+fn is_in_read_chunk(message: &[u8]) -> bool {
+    Header::parse(message).is_ok_and(|header| {
+        header.version == VERSION && header.procedure == Procedure::Nomsg && !header.reads.is_empty()
+    })
 }
 
 /// Whether a Send is an RDMA_DONE.
@@ -244,6 +259,23 @@ mod tests {
                 ReadRequest { seen, position, extent: Some(1), memory, repeated, is_new: !repeated };
             assert_eq!(early(Delivery::ReadRequest(request)), is_early, "{length} {repeated}");
         }
+    }
+
+    /// A message in a Read chunk may answer a call that was not seen yet if there was a reply in
+    /// a Read chunk before.
+    #[test]
+    fn a_reply_in_a_read_chunk() {
+        // XID 5, version 1, RDMA_NOMSG, and a Read chunk of 100 bytes at Position 0.
+        let read = words(&[5, 1, 32, 1, 1, 0, 7, 100, 0, 0x1000, 0, 0, 0]);
+        for (provides_replies, is_early) in [(false, false), (true, true)] {
+            let mut peers = Peers::new(0);
+            peers.speaks_rpc = Some(true);
+            let transactions = Transactions { provides_replies, ..Transactions::default() };
+            let early = transactions.is_early(&send(&read), End::Second, &peers);
+            assert_eq!(early, is_early);
+        }
+        assert!(asks_for(&message(5, &NO_LISTS, 0), &send(&read)));
+        assert!(!asks_for(&message(6, &NO_LISTS, 0), &send(&read)));
     }
 
     /// The fast check agrees with the full one.

@@ -32,6 +32,7 @@ impl Transactions {
             // The packets missing from this Send are counted already, but concern this transaction.
             open.missing_before = 0;
         }
+        open.was_held_in_gap = send.seen.time < peers.missing_since;
         open.waited_before = peers.waited(from.other(), send.seen.time);
         open.waited = open.waited_before;
         let mut message = Message::new(send, header);
@@ -120,6 +121,7 @@ impl Transactions {
         // (reliable-reply draft, section 4.1). A requester may overlook a wrong Position.
         let provided = message.provided().filter(|_| header.procedure == Procedure::Nomsg);
         if let Some(index) = provided {
+            self.provides_replies = true;
             let first = open.segments.len();
             open.advertise(
                 Part::ReadChunk(saturate(index)),

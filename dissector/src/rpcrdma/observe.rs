@@ -102,7 +102,7 @@ impl Transactions {
         for (caller, open) in calls {
             let Some(call) = &open.transaction.call else { continue };
             let is_complete = complete[caller.other()] >= Some(call.seen.frame);
-            let lacks = peers.missing_packets > open.missing_before || !is_complete;
+            let lacks = open.lacks_packets(peers) || !is_complete;
             let (xid, identity) = (open.transaction.xid, open.identity);
             let (route, seen) = (routes[caller], call.seen);
             let outstanding = Outstanding { caller, route, xid, identity, seen, lacks };

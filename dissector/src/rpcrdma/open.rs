@@ -35,6 +35,8 @@ pub(super) struct Open {
     pub(super) clock_steps: u64,
     /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
+    /// The call was held, and packets were found missing meanwhile. They may concern it too.
+    pub(super) was_held_in_gap: bool,
     /// [`Peers::unseen`] when it started.
     pub(super) unseen_before: u64,
     pub(super) transaction: Transaction,
@@ -94,6 +96,7 @@ impl Default for Open {
             caller: End::First,
             clock_steps: 0,
             missing_before: 0,
+            was_held_in_gap: false,
             unseen_before: 0,
             transaction: Transaction {
                 number: 0,
@@ -149,6 +152,7 @@ impl Open {
         self.session = peers.session;
         self.caller = caller;
         self.missing_before = peers.missing_packets;
+        self.was_held_in_gap = false;
         self.unseen_before = peers.unseen;
         self.scattered = 0;
         self.moved_in = None;
@@ -348,6 +352,11 @@ impl Open {
             }
         }
         end
+    }
+
+    /// Whether the capture lacks packets that may concern it.
+    pub(super) fn lacks_packets(&self, peers: &Peers) -> bool {
+        peers.missing_packets > self.missing_before || self.was_held_in_gap
     }
 
     /// The state of the transaction so far.

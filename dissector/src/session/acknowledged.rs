@@ -64,7 +64,7 @@ impl Acknowledgements {
         if send.length.is_none() {
             return;
         }
-        let last = send.position.plus(send.extent.saturating_sub(1));
+        let last = send.last();
         if self.early.back().is_some_and(|(acknowledged, _)| covers(*acknowledged, last)) {
             let seen = self.early.iter().find(|(acknowledged, _)| covers(*acknowledged, last));
             if let (Some(call), Some((_, seen))) = (call, seen) {
