@@ -60,7 +60,9 @@ pub fn framing(data: &[u8]) {
 
     let pipe = Pieces { bytes: data.to_vec(), at: 0 };
     let Ok(mut capture) = Capture::from_reader("fuzz", pipe) else { return };
-    let compressed = matches!(data, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]);
+    // gzip; zstd, which may begin with a skippable frame (RFC 8878, section 3.1.2).
+    let compressed =
+        matches!(data, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
     let mut piped: Vec<Kept> = Vec::new();
     while let Ok(Some(record)) = capture.next() {
         piped.push((
