@@ -83,8 +83,8 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         sources: &[CREDITS],
         sentence: "A Requester has no more requests in flight than the credits that it requested.",
         explanation: "The limit is the lower of the credits requested and the credits granted. \
-            Requests in flight are counted as for credit-limit. The credits requested are the \
-            rdma_credit value of the call itself.",
+            Requests in flight are counted, and captured order is judged, as for credit-limit. The \
+            credits requested are the rdma_credit value of the call itself.",
         check: Check::Sent(beyond_request),
     },
     Checked {

@@ -156,12 +156,6 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Notes packets that are found missing `now`.
-    pub(crate) fn lack(&mut self, packets: u64, now: Time) {
-        self.missing_packets += packets;
-        self.missing_since = now;
-    }
-
     /// Creates the state of a connection without messages.
     pub(crate) fn new(session: u32) -> Peers {
         Peers {
@@ -187,6 +181,12 @@ impl Peers {
             advertised: VecDeque::new(),
             reported: [0; 2],
         }
+    }
+
+    /// Notes packets that are found missing `now`.
+    pub(crate) fn lack(&mut self, packets: u64, now: Time) {
+        self.missing_packets += packets;
+        self.missing_since = now;
     }
 
     /// The number of the connection, if it has one.
