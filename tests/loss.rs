@@ -79,12 +79,14 @@ impl Whole {
     /// Whether loss without a trace can look like this event. The last packets of a connection can be
     /// missing without a trace; over TCP, also the first ones of an end.
     fn may_seem(&self, kind: events::Kind, variant: &Variant) -> bool {
-        use events::Kind::{CallWaited, CallsReplayed, RequestUnanswered, ServiceLost};
+        use events::Kind::{CallFailsAgain, CallWaited, CallsReplayed, RequestUnanswered, ServiceLost};
         let leaves_no_trace = match self.owners {
             Owners::Packets(_) => matches!(variant.kind, Kind::Late | Kind::NearCm | Kind::Burst),
             Owners::Flows(_) => !variant.lost.is_empty() || variant.kind == Kind::Snap,
         };
-        leaves_no_trace && matches!(kind, CallWaited | CallsReplayed | RequestUnanswered | ServiceLost)
+        let is_about_silence =
+            matches!(kind, CallFailsAgain | CallWaited | CallsReplayed | RequestUnanswered | ServiceLost);
+        leaves_no_trace && is_about_silence
     }
 
     /// The wrong results for a variant.

@@ -138,7 +138,8 @@ pub(crate) struct Peers {
     pub missing_packets: u64,
     /// When packets were last found missing.
     missing_since: Time,
-    /// Number of responses to packets of an end from before its first packet in the capture.
+    /// Number of responses to packets of an end from before its first packet in the capture, and of
+    /// Sends whose header the capture lacks.
     pub unseen: u64,
     /// The longest latency so far, in nanoseconds.
     slowest: u64,
@@ -381,6 +382,9 @@ impl Transactions {
         report: &mut Report<'_>,
     ) -> (Kind, Option<Slot>) {
         let Ok(header) = Header::parse(send.bytes) else {
+            // The capture lacks the header, and the Send may be a reply.
+            let is_cut = send.length != Some(send.bytes.len() as u32);
+            peers.unseen += u64::from(is_cut && peers.speaks_rpc == Some(true));
             if self.observe != Observe::Nothing {
                 self.observe_send(send, (Kind::Other, None, None), from, peers, report);
             }

@@ -274,6 +274,9 @@ impl Framing {
             {
                 self.knows_markers = true;
                 self.markers = Some(Markers { next: run.sequence.wrapping_add(marker), left: 0 });
+                if marker > 0 && matches!(self.state, State::Untouched | State::Searching) {
+                    self.infer(true);
+                }
             }
             let Some(markers) = &mut self.markers else {
                 run = self.take_plain(run, found);
@@ -296,8 +299,7 @@ impl Framing {
                     && run.bytes.first_chunk() == Some(&[0; MARKER_LENGTH])
                 {
                     // A marker whose pointer is 0 precedes an FPDU (RFC 5044, section 4.3).
-                    self.inferred = self.inferred.saturating_add(1);
-                    self.state = State::Fpdu(Fpdu::new(true));
+                    self.infer(true);
                 }
                 continue;
             }
@@ -307,8 +309,14 @@ impl Framing {
         }
     }
 
+    /// Notes that the next bytes are inferred to start an FPDU.
+    fn infer(&mut self, certain: bool) {
+        self.inferred = self.inferred.saturating_add(1);
+        self.state = State::Fpdu(Fpdu::new(certain));
+    }
+
     /// Processes bytes without markers. Returns the bytes after a start frame, which may contain
-    /// markers.
+    /// markers, and those of the next FPDU while it is unknown whether the stream has markers.
     fn take_plain<'a>(&mut self, mut run: Run<'a>, found: &mut dyn FnMut(Unit<'_>)) -> Run<'a> {
         while run.length > 0 {
             match &mut self.state {
@@ -362,11 +370,13 @@ impl Framing {
                     let crc = if self.overlooks_crc { CrcUse::Off } else { self.crc };
                     let Some(at) = find(&run, crc) else { return run.skip(run.length) };
                     run = run.skip(at);
-                    self.inferred = self.inferred.saturating_add(1);
-                    self.state = State::Fpdu(Fpdu::new(false));
+                    self.infer(false);
                     self.plain_since = Some(run.sequence);
                 }
                 State::Fpdu(_) => run = self.take_fpdu(run, found),
+            }
+            if !self.knows_markers && matches!(self.state, State::Fpdu(Fpdu { first: None, .. })) {
+                return run;
             }
         }
         run

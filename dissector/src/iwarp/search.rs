@@ -3,6 +3,7 @@
 use super::Run;
 use super::framing::CrcUse;
 use crate::record::{Seen, Time};
+use alloc::vec::Vec;
 use rdmascope_wire::ddp::{Control, Header, Tagged, Untagged};
 use rdmascope_wire::mpa::{CRC_LENGTH, Crc, LENGTH_FIELD, MARKER_INTERVAL, MARKER_LENGTH, fpdu_length};
 
@@ -63,24 +64,35 @@ fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> 
 
 /// Finds the first marker in a segment that starts with an FPDU or a marker.
 ///
-/// A marker at the start is followed by an FPDU. A marker within the FPDU points back to its length
+/// A marker at the start is followed by an FPDU. A later one holds its distance from the length
 /// field. The FPDU then ends before another one, or with the segment, only if markers are skipped.
 pub(super) fn find_marker(bytes: &[u8]) -> Option<u32> {
-    const BETWEEN: usize = MARKER_INTERVAL as usize - MARKER_LENGTH;
-    let Some((ulpdu_length, _)) = regular(bytes) else {
-        let behind = bytes.strip_prefix(&[0; MARKER_LENGTH])?;
+    if let Some(behind) = bytes.strip_prefix(&[0; MARKER_LENGTH]) {
         return regular(behind).map(|_| 0);
-    };
-    let length = fpdu_length(ulpdu_length);
-    let fits = |end: usize| end == bytes.len() || bytes.get(end..).is_some_and(|it| regular(it).is_some());
-    if fits(length) {
+    }
+    if regular(bytes).is_some_and(|(length, _)| ends_at(bytes, fpdu_length(length))) {
         return None;
     }
-    let is_marker = |at: &usize| {
-        let is_there = bytes.get(*at..*at + MARKER_LENGTH) == Some(&(*at as u32).to_be_bytes());
-        is_there && fits(length + MARKER_LENGTH * (1 + (length - *at - 1) / BETWEEN))
-    };
-    (MARKER_LENGTH..length.min(MARKER_INTERVAL as usize)).step_by(4).find(is_marker).map(|at| at as u32)
+    (MARKER_LENGTH as u32..MARKER_INTERVAL).step_by(4).find(|at| has_marker(bytes, *at))
+}
+
+/// Whether the FPDU at the start of `bytes` has its first marker at `at`, which may be within the
+/// header.
+fn has_marker(bytes: &[u8], at: u32) -> bool {
+    const BETWEEN: usize = MARKER_INTERVAL as usize - MARKER_LENGTH;
+    let Some((before, rest)) = bytes.split_at_checked(at as usize) else { return false };
+    let Some(behind) = rest.strip_prefix(&at.to_be_bytes()) else { return false };
+    let head: Vec<u8> = before.iter().chain(behind).take(LONGEST_HEAD).copied().collect();
+    regular(&head).is_some_and(|(length, _)| {
+        let length = fpdu_length(length);
+        let markers = |behind: usize| 1 + (behind - 1) / BETWEEN;
+        length > before.len() && ends_at(bytes, length + MARKER_LENGTH * markers(length - before.len()))
+    })
+}
+
+/// Whether `end` is the end of `bytes`, or the start of an FPDU.
+fn ends_at(bytes: &[u8], end: usize) -> bool {
+    end == bytes.len() || bytes.get(end..).is_some_and(|behind| regular(behind).is_some())
 }
 
 /// Finds the start of the first FPDU in a run.

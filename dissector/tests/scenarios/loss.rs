@@ -253,6 +253,33 @@ fn a_reply_that_the_capture_lacks_is_a_gap_and_not_silence() {
     assert!(report.transactions.iter().filter(|each| each.xid.0 != 2).all(|each| !each.capture_gap));
 }
 
+/// A reply cut within its header, which has 16 bytes before the chunk lists, may be any reply.
+#[test]
+fn a_reply_whose_header_was_cut_is_a_gap() {
+    let mut world = World::connected();
+    let mut second = 0..0;
+    for xid in 1..4 {
+        let (call, answer) = getattr(xid);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        let frames = world.send(SERVER, &answer);
+        if xid == 2 {
+            second = frames;
+        }
+        world.ack(CLIENT);
+    }
+    world.disconnect(CLIENT);
+    // Ethernet, IPv4, UDP and BTH.
+    let headers = 14 + 20 + 8 + 12;
+    for (left, outcome) in [(16, Outcome::Completed), (15, Outcome::NoReply)] {
+        let report = run_cutting(&world.frames, second.start, headers + left);
+        let cut = report.xid(2);
+        assert_eq!((cut.outcome, cut.capture_gap), (outcome, left == 15), "{left} bytes");
+        assert_eq!(cut.unanswered_until, None, "{left} bytes");
+        assert!([1, 3].iter().all(|xid| report.xid(*xid).outcome == Outcome::Completed));
+    }
+}
+
 /// Frames of two RDMA READs of 2000 bytes each that are outstanding at the same time.
 fn two_reads(world: &mut World) -> Range<usize> {
     let start = world.frames.len();

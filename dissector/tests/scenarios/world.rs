@@ -488,17 +488,23 @@ const EVERYTHING: Keep = Keep { steps: true, contents: true };
 
 /// Runs a capture with a snap length, keeping the requested details.
 pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
-    run_engine(Engine::new(Config { keep, ..Config::default() }), frames, snap)
+    run_engine(Engine::new(Config { keep, ..Config::default() }), frames, &|_| snap)
 }
 
 /// Runs a capture for which a host's kernel reported these connections.
 pub(crate) fn run_knowing(frames: &[Frame], known: &[KnownConnection]) -> Report {
     let mut engine = Engine::new(Config::default());
     known.iter().for_each(|known| engine.know(*known));
-    run_engine(engine, frames, usize::MAX)
+    run_engine(engine, frames, &|_| usize::MAX)
 }
 
-fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
+/// Runs a capture in which one frame is cut to this length.
+pub(crate) fn run_cutting(frames: &[Frame], cut: usize, length: usize) -> Report {
+    let snap = |index| if index == cut { length } else { usize::MAX };
+    run_engine(Engine::new(Config::default()), frames, &snap)
+}
+
+fn run_engine(mut engine: Engine, frames: &[Frame], snap: &dyn Fn(usize) -> usize) -> Report {
     let (mut transactions, mut connections, mut evictions) = (Vec::new(), Vec::new(), Vec::new());
     let mut report = |event: Event<'_>| match event {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
@@ -507,7 +513,7 @@ fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
         event => panic!("unexpected event {event:?}"),
     };
     for (index, frame) in frames.iter().enumerate() {
-        let data = &frame.data[..frame.data.len().min(snap)];
+        let data = &frame.data[..frame.data.len().min(snap(index))];
         let record = Record { data, ..frame.record(index as u64 + 1) };
         engine.handle(&record, &mut report);
     }

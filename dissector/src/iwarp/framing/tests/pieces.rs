@@ -438,3 +438,24 @@ fn a_marker_is_looked_for_between_fpdus() {
     took(&mut framing, run(&within, 60));
     assert!(framing.markers.is_some());
 }
+
+/// The first marker is found in any FPDU of a segment, also within a header.
+#[test]
+fn a_marker_in_the_second_fpdu_of_a_segment() {
+    let second = send(2, b"second");
+    let crc_begins = second.len() - CRC_LENGTH;
+    for at in (4..=crc_begins).step_by(4) {
+        let mut marked = [&second[..at], &(at as u32).to_be_bytes(), &second[at..crc_begins]].concat();
+        let mut crc = Crc::default();
+        crc.update(&marked);
+        marked.extend(crc.finish());
+        let mut framing = Framing { state: State::Searching, ..Framing::default() };
+        let stream = [first(), marked].concat();
+        let mut found = Found::default();
+        framing.take(run(&stream, 0), &mut |unit| found.take(unit));
+        let begins = first().len() as u32;
+        let expected = [(0, b"first".to_vec(), false), (begins, b"second".to_vec(), false)];
+        assert_eq!(found.fpdus[..], expected, "{at}");
+        assert_eq!((found.lost, framing.inferred), (0, 1), "{at}");
+    }
+}
