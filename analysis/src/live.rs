@@ -14,7 +14,7 @@ pub use captured::Captured;
 pub use happenings::{Happening, Happenings};
 
 use crate::names::Failure;
-use crate::report::{Count, Operations, Stats};
+use crate::report::{Count, Operations, Stats, payload};
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{CreditState, Finding, Judge, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
@@ -90,21 +90,6 @@ pub fn moved(transaction: &Transaction) -> [u64; 2] {
     match transaction.direction {
         Direction::Forward => [arguments, results],
         Direction::Backward => [results, arguments],
-    }
-}
-
-/// The bytes of DDP-eligible items in arguments and in results; if there are none, the bytes that
-/// RDMA Reads and RDMA Writes moved.
-fn payload(transaction: &Transaction) -> [u64; 2] {
-    let mut sums = [0, 0];
-    for operation in &transaction.details.operations {
-        for (sum, item) in sums.iter_mut().zip([operation.argument_item, operation.result_item]) {
-            *sum += item.map_or(0, |item| u64::from(item.length));
-        }
-    }
-    match sums {
-        [0, 0] => [transaction.timing.read_bytes, transaction.timing.written_bytes],
-        sums => sums,
     }
 }
 

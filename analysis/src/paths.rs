@@ -196,13 +196,6 @@ impl<'a> TransactionRow<'a> {
         TransactionRow { transaction, paths: Some(paths), split: None }
     }
 
-    /// Bytes moved by READ and WRITE operations, according to their results.
-    pub fn bytes(&self) -> u64 {
-        let operations = self.transaction.details.operations.iter();
-        let moves = operations.filter(|operation| operation.kind.is_read() || operation.kind.is_write());
-        moves.filter_map(|operation| operation.result_count).fold(0, u64::saturating_add)
-    }
-
     /// Lends the path of the principal operation's file, if it is known.
     pub fn file(&self, see: &mut dyn FnMut(&[u8])) {
         self.path(Paths::file, see);

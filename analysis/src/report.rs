@@ -4,7 +4,8 @@ mod operations;
 mod problems;
 mod verdict;
 
-pub(crate) use operations::payload_bytes;
+pub(crate) use operations::payload;
+pub use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 pub(crate) use problems::{is_sealed, is_spoiled};

@@ -280,7 +280,7 @@ fn moved<'a>(rows: impl Iterator<Item = &'a Row>, (start, end): (Time, Time), co
     for row in rows {
         let place = (u128::from(row.time.since(start)) * columns as u128 / length) as usize;
         if let Some(sum) = sums.get_mut(place) {
-            *sum = sum.saturating_add(row.moved);
+            *sum = sum.saturating_add(row.bytes);
         }
     }
     sums
@@ -307,7 +307,7 @@ mod tests {
 
     fn row(time: i64, latency: u64, moved: u64) -> Row {
         let mut row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
-        (row.time, row.latency, row.moved) = (Time(time), Some(latency), moved);
+        (row.time, row.latency, row.bytes) = (Time(time), Some(latency), moved);
         row
     }
 

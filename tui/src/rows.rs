@@ -7,6 +7,7 @@ use core::cmp::Ordering;
 use rdmascope_analysis::filter::Filtered;
 use rdmascope_analysis::names::{self, Failure, Label};
 use rdmascope_analysis::paths::{Learned, Paths, TransactionRow, Unnamed};
+use rdmascope_analysis::report::payload_bytes;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::frame::Address;
@@ -54,10 +55,8 @@ pub struct Row {
     pub waited: Option<u64>,
     /// The time of its call, or of its reply if the call is missing.
     pub time: Time,
-    /// Bytes that RDMA Reads and Writes moved.
-    pub moved: u64,
-    /// Bytes that READs and WRITEs moved, according to their results.
-    bytes: u64,
+    /// Its payload bytes.
+    pub bytes: u64,
     /// rdma_credit of its reply: the credits that the answerer grants.
     pub credits: Option<u32>,
     /// Its first packet, or the last one before it if it has none.
@@ -186,8 +185,7 @@ impl RowMaker {
             latency: transaction.latency(),
             waited: transaction.waited(),
             time: messages.map(|message| message.seen.time).next().unwrap_or(start),
-            moved: transaction.timing.read_bytes.saturating_add(transaction.timing.written_bytes),
-            bytes: followed.bytes(),
+            bytes: payload_bytes(transaction),
             credits: transaction.reply.as_ref().map(|reply| reply.credits),
             first: first.unwrap_or(ended),
             last: last.max().unwrap_or(ended),
@@ -453,7 +451,7 @@ impl Sort {
         match self {
             Sort::Number => order.sort_unstable(),
             Sort::Latency => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).waited)),
-            Sort::Moved => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).moved)),
+            Sort::Moved => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).bytes)),
             Sort::Operation => {
                 // There are few labels and many rows.
                 let mut labels: BTreeMap<Label, usize> = BTreeMap::new();
@@ -506,7 +504,7 @@ impl Sort {
         let by_key = match self {
             Sort::Number => Ordering::Equal,
             Sort::Latency => other.waited.cmp(&one.waited),
-            Sort::Moved => other.moved.cmp(&one.moved),
+            Sort::Moved => other.bytes.cmp(&one.bytes),
             Sort::Operation if one.label == other.label => Ordering::Equal,
             Sort::Operation => one.label.to_string().cmp(&other.label.to_string()),
         };
@@ -530,7 +528,7 @@ mod tests {
         let row = |place: u64| Row {
             number: place + 1,
             waited: (place % 7 != 3).then_some(place * 37 % 11),
-            moved: place * 13 % 5,
+            bytes: place * 13 % 5,
             label: labels[place as usize % 4],
             ..row.clone()
         };

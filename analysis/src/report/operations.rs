@@ -253,13 +253,24 @@ impl Count for Stats {
     }
 }
 
-/// The bytes of DDP-eligible items in arguments and results; if there are none, the bytes that
-/// chunks moved.
-pub(crate) fn payload_bytes(transaction: &Transaction) -> u64 {
-    let operations = transaction.details.operations.iter();
-    let items = operations.flat_map(|operation| [operation.argument_item, operation.result_item]);
-    match items.flatten().map(|item| u64::from(item.length)).sum() {
-        0 => transaction.timing.read_bytes + transaction.timing.written_bytes,
-        bytes => bytes,
+/// The payload bytes of a transaction in both directions: those of DDP-eligible items, or, if there
+/// are none, those that RDMA Reads and RDMA Writes moved.
+pub fn payload_bytes(transaction: &Transaction) -> u64 {
+    let [arguments, results] = payload(transaction);
+    arguments.saturating_add(results)
+}
+
+/// The bytes of DDP-eligible items in arguments and in results; if there are none, the bytes that
+/// RDMA Reads and RDMA Writes moved.
+pub(crate) fn payload(transaction: &Transaction) -> [u64; 2] {
+    let mut sums = [0, 0];
+    for operation in &transaction.details.operations {
+        for (sum, item) in sums.iter_mut().zip([operation.argument_item, operation.result_item]) {
+            *sum += item.map_or(0, |item| u64::from(item.length));
+        }
+    }
+    match sums {
+        [0, 0] => [transaction.timing.read_bytes, transaction.timing.written_bytes],
+        sums => sums,
     }
 }

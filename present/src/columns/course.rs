@@ -1,6 +1,7 @@
 //! `course`: the transactions of one interval of a capture, or one group of them.
 
 use super::report::LATENCY;
+use super::shared::PAYLOAD_BYTES;
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Nanoseconds, Object, Shown, Time, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
@@ -71,11 +72,7 @@ pub static COURSE: Columns<Figures> = {
                  interval.",
             ),
             C::new("errors", U64(|row| Some(row.errors)), "Transactions that failed."),
-            C::new(
-                "bytes",
-                U64(|row| Some(row.bytes)),
-                "Bytes of DDP-eligible items, or bytes moved by RDMA if the operation has none.",
-            ),
+            C::new("bytes", U64(|row| Some(row.bytes)), PAYLOAD_BYTES),
             C::new(
                 "calls_per_second",
                 Fraction(|row| Some(rounded(row.rate(row.count)))),

@@ -1,5 +1,6 @@
 //! The counts in the report of `analyze`: `operation`, `error` and `problem`.
 
+use super::shared::PAYLOAD_BYTES;
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Boolean, Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
@@ -47,11 +48,7 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
             ),
             C::new("count", U64(|(_, stats)| Some(stats.count)), "Transactions."),
             C::new("errors", U64(|(_, stats)| Some(stats.errors)), "Transactions that failed."),
-            C::new(
-                "bytes",
-                U64(|(_, stats)| Some(stats.bytes)),
-                "Bytes of DDP-eligible items, or bytes moved by RDMA if the operation has none.",
-            ),
+            C::new("bytes", U64(|(_, stats)| Some(stats.bytes)), PAYLOAD_BYTES),
             C::new(
                 "latency",
                 Object(&O {

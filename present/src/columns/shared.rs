@@ -9,6 +9,10 @@ use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::Stop;
 use rdmascope_wire::rpcrdma::Segment;
 
+/// The meaning of `bytes` of a transaction, and of several.
+pub(super) const PAYLOAD_BYTES: &str = "Payload bytes: those of DDP-eligible items in arguments and results. \
+    Without such items, the bytes that RDMA Reads and RDMA Writes moved.";
+
 impl Subject for Stop {
     type Of<'a> = Stop;
 }

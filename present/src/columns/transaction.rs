@@ -3,7 +3,7 @@
 use super::message::{MESSAGE, MessageRow};
 use super::operation::{OPERATION, OperationRow};
 use super::places::SPLIT;
-use super::shared::{SEEN, SPAN, STOP};
+use super::shared::{PAYLOAD_BYTES, SEEN, SPAN, STOP};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
     Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word, Xid,
@@ -13,6 +13,7 @@ use crate::tables::transactions::{Ending, Remarks, Waited};
 use rdmascope_analysis::names::{self, Failure, Label, Protocol, SecurityName};
 use rdmascope_analysis::paths::{self, TransactionRow};
 use rdmascope_analysis::replies::{Mechanism, Pull};
+use rdmascope_analysis::report::payload_bytes;
 use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
@@ -238,11 +239,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             ),
             C::new("written_bytes", U64(|it| Some(it.timing.written_bytes)), "Bytes moved by RDMA Write. Bytes moved twice count once.")
                 .cell(11, "file; chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
-            C::new(
-                "bytes",
-                U64(|it| Some(it.bytes())),
-                "Bytes moved by READ and WRITE operations, according to their results.",
-            ),
+            C::new("bytes", U64(|it| Some(payload_bytes(&it))), PAYLOAD_BYTES),
             C::new(
                 "acknowledged",
                 Object(&O { columns: &SEEN, lend: |it, see| lend(it.timing.acknowledged, see) }),
