@@ -220,8 +220,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         explanation: "Such NAKs are invalid request, remote access error and remote operational \
             error. The PSN identifies the request, if it is recent enough. The end that sent the \
             request is at fault, or the refusing end if it advertised the memory in an open \
-            transaction. An operational error on other requests names no end: the refusing end may \
-            be at fault, or a Send too long for its Receive.",
+            transaction. No end is named if the memory contains a reply, because its Responder may \
+            free it after a time. An operational error on other requests names no end: the refusing \
+            end may be at fault, or a Send too long for its Receive.",
         check: Check::Refused(problems::fatal),
     },
     Checked {

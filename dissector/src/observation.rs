@@ -366,9 +366,10 @@ pub struct Refused {
     /// The first packet of the request. `None` if it is too old or not in the capture.
     pub request: Option<Seen>,
     /// For an RDMA operation on memory that the refusing end advertised: the packet that completed
-    /// the message with that memory. `None` for other requests, if the operation is too old, and
-    /// unless all observations are enabled.
-    pub advertised: Option<Seen>,
+    /// the message with that memory, and whether that message is a reply, as in the reliable-reply
+    /// draft. `None` for other requests, if the operation is too old, and unless all observations are
+    /// enabled.
+    pub advertised: Option<(Seen, bool)>,
 }
 
 /// A packet with a bad ICRC.

@@ -149,9 +149,10 @@ pub(crate) struct Peers {
     /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
     /// Kept only if all observations are enabled.
     revoked: VecDeque<(Slot, Revoked)>,
-    /// The latest RDMA operations within advertised memory: the frame of each, and the packet that
-    /// completed the message that advertised its memory. Kept only if all observations are enabled.
-    advertised: VecDeque<(u64, Seen)>,
+    /// The latest RDMA operations within advertised memory: the frame of each, the packet that
+    /// completed the message that advertised its memory, and whether that message is a reply. Kept
+    /// only if all observations are enabled.
+    advertised: VecDeque<(u64, (Seen, bool))>,
     /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
@@ -210,7 +211,7 @@ impl Peers {
     /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
-        let advertised = self.advertised.len() * size_of::<(u64, Seen)>();
+        let advertised = self.advertised.len() * size_of::<(u64, (Seen, bool))>();
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + advertised
     }
 

@@ -161,16 +161,23 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
         Some(frame) => format!("the request of frame {frame}"),
         None => "a request that is too old, or not in the capture".to_owned(),
     };
-    // An access error is the responder's own if it advertised that memory. An operational error may
-    // be its own, or that of a Send too long for a Receive. The others mean that the request was
-    // wrong.
+    // An access error is the responder's own if it advertised that memory. Memory with a reply may be
+    // freed after a time (reliable-reply draft, section 4.1.3). An operational error may be its own,
+    // or that of a Send too long for a Receive. The others mean that the request was wrong.
     let advertised = refused.advertised.filter(|_| failure != Failure::InvalidRequest);
     let (from, psn) = (refused.from, refused.position);
     let (by, message) = match (advertised, failure) {
-        (Some(Seen { frame, .. }), _) => (
+        (Some((Seen { frame, .. }, false)), _) => (
             Some(from),
             format!(
                 "it refused {what}, on memory that it advertised in frame {frame}: NAK, {failure}, at PSN {psn}"
+            ),
+        ),
+        (Some((Seen { frame, .. }, true)), _) => (
+            None,
+            format!(
+                "{what} was refused, on memory that the reply of frame {frame} offers: NAK, {failure}, \
+                 at PSN {psn}: the offer may have been over"
             ),
         ),
         (None, Failure::RemoteOperation) => (
@@ -184,7 +191,8 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
             (Some(from.other()), format!("the other end refused {what}: NAK, {failure}, at PSN {psn}"))
         }
     };
-    let frames = request.into_iter().chain(advertised.map(|seen| seen.frame)).chain([refused.seen.frame]);
+    let frames =
+        request.into_iter().chain(advertised.map(|(seen, _)| seen.frame)).chain([refused.seen.frame]);
     let finding = Finding { by, ..Finding::new(message) };
     findings.add(finding.frames(frames).observed(Value::Words(failure.to_string())));
 }

@@ -15,9 +15,9 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
     /// The packet that completed the message which advertised the memory of the request in this
-    /// frame.
-    pub(crate) fn advertised_for(&self, frame: u64) -> Option<Seen> {
-        self.advertised.iter().rev().find(|(request, _)| *request == frame).map(|(_, seen)| *seen)
+    /// frame, and whether that message is a reply.
+    pub(crate) fn advertised_for(&self, frame: u64) -> Option<(Seen, bool)> {
+        self.advertised.iter().rev().find(|(request, _)| *request == frame).map(|(_, by)| *by)
     }
 
     /// Reports an observation on this connection.
@@ -141,13 +141,15 @@ impl Transactions {
         }
     }
 
-    /// The packet that completed the message by which end `owner` advertised this memory.
-    fn advertised(&self, owner: End, memory: MemoryRange, peers: &Peers) -> Option<Seen> {
+    /// The packet that completed the message by which end `owner` advertised this memory, and whether
+    /// that message is a reply.
+    fn advertised(&self, owner: End, memory: MemoryRange, peers: &Peers) -> Option<(Seen, bool)> {
         let target = self.target(peers, owner, memory.rkey, memory.address)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;
         let Transaction { call, reply, .. } = &open.transaction;
-        if of_reply { reply } else { call }.as_ref().map(|message| message.seen)
+        let message = if of_reply { reply } else { call };
+        message.as_ref().map(|message| (message.seen, of_reply))
     }
 
     /// The first byte of an operation on memory of end `owner` that was not advertised for it, and
