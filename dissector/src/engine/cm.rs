@@ -227,11 +227,17 @@ fn replied(
     if connection.ends[passive.end].private_data.is_some() {
         connection.peers.speaks_rpc = Some(true);
     }
-    connection.begin(active.end, reply.starting_psn);
-    connection.limit_reads(active.end, reply.responder_resources);
     stage.known.take(&key);
-    stage.sessions.claim(key, active, stage.transactions, stage.report);
-    Some(passive)
+    let begins = (reply.starting_psn, now);
+    let Stage { sessions, transactions, report, .. } = stage;
+    let joined = sessions.join_announced((&key, active), begins, transactions, report);
+    let active = joined.unwrap_or_else(|| {
+        sessions.session(active.session).begin(active.end, reply.starting_psn);
+        sessions.claim(key, active, transactions, report);
+        active
+    });
+    sessions.session(active.session).limit_reads(active.end, reply.responder_resources);
+    Some(active.other())
 }
 
 fn disconnecting(

@@ -17,6 +17,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_wire::cm::CommunicationId;
+use rdmascope_wire::psn::Psn;
 
 /// The table of connections.
 #[derive(Clone, Debug, Default)]
@@ -425,6 +426,26 @@ impl Sessions {
         if session.packets(place.end) > if is_alone { FEW } else { MANY } {
             transactions.number(&mut session.peers);
         }
+    }
+
+    /// Joins a connection and the half-flow of its end `active` that a REP announces, if the capture
+    /// shows the first packets of the half-flow before the REP. Returns the new place of that end.
+    pub(super) fn join_announced(
+        &mut self,
+        (key, active): (&FlowKey, EndRef),
+        (first, now): (Psn, Time),
+        transactions: &mut Transactions,
+        report: &mut Report<'_>,
+    ) -> Option<EndRef> {
+        let is_announced = |other: &EndRef| {
+            let session = self.get(other.session).filter(|_| other.session != active.session);
+            session.is_some_and(|session| session.is_announced(first, now)) && !self.are_apart(*other, active)
+        };
+        // Without its REQ, no flow of the connection is known.
+        let flows = self.get(active.session)?.peers.flows;
+        let [own, other] = [active.end, active.end.other()].map(|end| flows[end]);
+        let early = self.flows.all(key).find(is_announced).filter(|_| own.is_none() && other.is_some())?;
+        Some(self.join(active.session, early.session, Evidence::default(), transactions, report))
     }
 
     /// Merges two connections into the one that was seen first. Returns the new place of the

@@ -146,6 +146,11 @@ impl ReliableConnection {
         self.halves[end].requests.is_unseen()
     }
 
+    /// Whether the first request seen of an end has the PSN `first`, or follows it closely.
+    pub(crate) fn begins_at(&self, end: End, first: Psn) -> bool {
+        self.halves[end].requests.begin_at(first)
+    }
+
     /// Whether requests of an end are held because of a gap.
     #[inline]
     pub(crate) fn waits(&self, end: End) -> bool {

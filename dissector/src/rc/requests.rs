@@ -140,6 +140,11 @@ impl Requests {
         self.begun.is_none()
     }
 
+    /// Whether the first packet seen has the PSN `first`, or follows it closely.
+    pub(super) fn begin_at(&self, first: Psn) -> bool {
+        self.begun.is_some_and(|begun| (0..=REORDERING.1 as i32).contains(&first.distance(begun)))
+    }
+
     /// The PSN after the last one delivered.
     pub(super) fn expected(&self) -> Option<Psn> {
         self.expected

@@ -4,9 +4,10 @@ use super::{Session, SessionEnd};
 use crate::connection::{Evidence, FirstFrames, Origin, State};
 use crate::rc::Packet;
 use crate::rdma::End;
-use crate::record::Time;
+use crate::record::{REORDERING, Time};
 use crate::rpcrdma::{Peers, reply_xid};
 use rdmascope_wire::bth::PacketPosition;
+use rdmascope_wire::psn::Psn;
 
 impl Session {
     /// The evidence in a packet that it comes from the unknown end of this connection. `side` is
@@ -27,6 +28,15 @@ impl Session {
             && matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
         let matches = begins && reply_xid(packet.payload).is_some_and(|xid| side.awaits(xid));
         matches.then_some(Evidence { xid: true, ..none })
+    }
+
+    /// Whether this is the half-flow that a REP announces `now`: the capture shows its first packets,
+    /// from the PSN `first` on, shortly before the REP.
+    pub(crate) fn is_announced(&self, first: Psn, now: Time) -> bool {
+        !self.peers.paired
+            && matches!(self.origin, Origin::Inferred(_))
+            && now.since(self.span.0) <= REORDERING.0
+            && self.transport.begins_at(self.known_side(), first)
     }
 
     /// Takes over the known end of `other` as the unknown end of this connection.

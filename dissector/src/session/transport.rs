@@ -132,6 +132,11 @@ impl TransportState {
         self.rc().is_some_and(|rc| rc.is_unseen(end))
     }
 
+    /// Whether the first request seen of an end has the PSN `first`, or follows it closely.
+    pub(crate) fn begins_at(&self, end: End, first: Psn) -> bool {
+        self.rc().is_some_and(|rc| rc.begins_at(end, first))
+    }
+
     /// Sets the first PSN of the requests of an end and the path MTU in bytes, from the CM
     /// exchange.
     pub(crate) fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {

@@ -253,6 +253,46 @@ fn the_capture_shows_rep_before_req() {
     assert_eq!(connection.call_inline_threshold, Some(4096));
 }
 
+/// Two taps may show the client's first packets up to 2 ms before the REP that they follow. Packets of
+/// another PSN belong to an earlier connection.
+#[test]
+fn the_capture_shows_calls_before_their_rep() {
+    for (has_req, waits, skips, is_one) in [
+        (true, 2_000_000, 0, true),
+        (true, 2_000_001, 0, false),
+        (true, 1_000_000, 64, true),
+        (true, 1_000_000, 65, false),
+        // The REP alone does not show the other half-flow.
+        (false, 1_000_000, 0, false),
+    ] {
+        let mut world = World::new();
+        let first = world.end(CLIENT).psn;
+        world.end(CLIENT).psn = first.plus(skips);
+        if has_req {
+            world.req();
+        }
+        let (call, answer) = getattr(1);
+        let sent = world.send(CLIENT, &call);
+        let next = core::mem::replace(&mut world.end(CLIENT).psn, first);
+        world.rep();
+        let rep = world.frames.last().unwrap().time;
+        world.frames[sent.start].time = rep - waits;
+        world.end(CLIENT).psn = next;
+        world.rtu();
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        let report = world.run();
+        let at = format!("{has_req} {waits} ns, {skips} packets");
+        assert_eq!(report.connections.len() == 1, is_one, "{at}");
+        if is_one {
+            assert_whole(report.one());
+            let connection = &report.connections[0];
+            assert_eq!((connection.origin, connection.state), (Origin::Cm, State::Open), "{at}");
+            assert_eq!(connection.call_inline_threshold, Some(4096), "{at}");
+        }
+    }
+}
+
 #[test]
 fn communication_ids_are_used_again_after_a_connection_that_was_pieced_together() {
     // The REP is not captured, and traffic pairs the half-flows; then the same IDs and queue pairs
