@@ -26,7 +26,7 @@ const UNCHECKED: Config = Config {
     observe: Observe::All,
     attribute: true,
     report_framed: true,
-    places_apart: None,
+    capture_points_apart: None,
     crowd: None,
 };
 
@@ -56,15 +56,15 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
 }
 
 #[test]
-fn a_capture_cut_at_every_byte() {
+fn captures_truncated_at_every_byte_cause_no_panic() {
     const PACKETS: usize = 40;
     for sample in all_samples() {
         let file = fs::read(samples::folder().join(format!("{sample}.pcap"))).expect("a sample");
         let end: usize =
             24 + records(&file).take(PACKETS).map(|record| 16 + record.data.len()).sum::<usize>();
         for length in 0..=end.min(24_000) {
-            let whole = run(records(&file[..length]), Config::default()).records;
-            assert!(whole <= PACKETS as u64);
+            let count = run(records(&file[..length]), Config::default()).records;
+            assert!(count <= PACKETS as u64);
         }
         // A snap length cuts the last packet in the same way, and the record states its original
         // length.
@@ -92,7 +92,7 @@ fn changed(packets: &[pcap::Packet], at: usize, change: impl FnOnce(&mut Vec<u8>
 }
 
 #[test]
-fn every_byte_of_the_headers_flipped() {
+fn flipped_header_bytes_cause_no_panic() {
     for sample in all_samples() {
         let packets = samples::capture(sample).packets;
         for at in 0..packets.len().min(60) {
@@ -106,23 +106,25 @@ fn every_byte_of_the_headers_flipped() {
 }
 
 #[test]
-fn every_length_field_a_lie() {
+fn wrong_length_fields_cause_no_panic() {
     const IP_LENGTH: usize = 16;
     const UDP_LENGTH: usize = 38;
     for sample in all_samples() {
         let packets = samples::capture(sample).packets;
         for at in 0..packets.len().min(60) {
             for field in [IP_LENGTH, UDP_LENGTH] {
-                for lie in [0u16, 1, 7, 8, 19, 20, 27, 28, 40, u16::MAX] {
-                    changed(&packets, at, |data| data[field..field + 2].copy_from_slice(&lie.to_be_bytes()));
+                for wrong in [0u16, 1, 7, 8, 19, 20, 27, 28, 40, u16::MAX] {
+                    changed(&packets, at, |data| {
+                        data[field..field + 2].copy_from_slice(&wrong.to_be_bytes())
+                    });
                 }
             }
             // Every word after the BTH: the length of a RETH, the counts and lengths of chunks,
             // those of XDR items.
             let words = (mutate::EXTENSION..packets[at].data.len().min(300).saturating_sub(4)).step_by(4);
             for word in words {
-                for lie in [0, 1, u32::MAX] {
-                    changed(&packets, at, |data| data[word..word + 4].copy_from_slice(&lie.to_be_bytes()));
+                for wrong in [0, 1, u32::MAX] {
+                    changed(&packets, at, |data| data[word..word + 4].copy_from_slice(&wrong.to_be_bytes()));
                 }
             }
         }
@@ -130,12 +132,12 @@ fn every_length_field_a_lie() {
 }
 
 #[test]
-fn any_times_at_all() {
+fn arbitrary_times_cause_no_panic() {
     // Times as far apart as a file can express, in any order: differences overflow.
     const TIMES: [i64; 6] = [0, 1, i64::MIN, i64::MAX, i64::MAX - 1_000_000_000, 1 << 60];
     let sessions: [&dyn Fn(usize) -> i64; 3] = [
         &|at| TIMES[at % TIMES.len()],
-        // Each call takes the longest possible time, whatever comes between it and its reply.
+        // Each call takes the longest possible time, regardless of the packets before its reply.
         &|at| TIMES[at / 2 % 2 + 2],
         &|at| (at as i64) << 55,
     ];
@@ -349,7 +351,7 @@ fn hostile_child() {
 }
 
 #[test]
-fn hostile_captures_eat_no_memory() {
+fn hostile_captures_use_bounded_memory() {
     const MOST_KIB: u64 = 64 << 10;
     // All run at the same time; their output fits the pipe buffer.
     let children = HOSTILE.map(|(name, _)| {

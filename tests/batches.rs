@@ -30,12 +30,12 @@ fn run(capture: &pcap::Capture, observe: Observe) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn a_batch_reports_what_was_put_in() {
+fn batch_reports_the_pushed_events() {
     for sample in samples::ALL {
-        let whole = samples::capture(sample);
+        let original = samples::capture(sample);
         // As captured, and with packets missing, delayed or duplicated.
-        let variants = (0..3).map(|seed| mutate::variant(&whole, seed).capture);
-        for (index, capture) in core::iter::once(whole.clone()).chain(variants).enumerate() {
+        let variants = (0..3).map(|seed| mutate::variant(&original, seed).capture);
+        for (index, capture) in core::iter::once(original.clone()).chain(variants).enumerate() {
             for observe in [Observe::Nothing, Observe::Events, Observe::All] {
                 let [direct, batched] = run(&capture, observe);
                 assert!(direct == batched, "{sample}, variant {index}, {observe:?}");
@@ -46,7 +46,7 @@ fn a_batch_reports_what_was_put_in() {
 }
 
 #[test]
-fn packets_are_not_kept() {
+fn batch_excludes_packets() {
     let capture = samples::capture("connect-rejected");
     let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
     let mut batch = Batch::default();

@@ -13,7 +13,7 @@ use rdmascope_dissector::record::{Record, Tap};
 use rdmascope_dissector::transaction::{Outcome, Part};
 use rdmascope_tests::mutate::{self, CLIENT};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::segments::Dress;
+use rdmascope_tests::segments::Form;
 use rdmascope_tests::session::{self, records};
 use rdmascope_tests::{Differences, samples};
 use std::net::Ipv4Addr;
@@ -56,7 +56,7 @@ fn shorten<'a>(
         .clone()
         .zip(&lengths)
         .map(|(record, length)| Record { data: &record.data[..*length], ..record });
-    let (expected, whole) = reported(records.clone(), config);
+    let (expected, full) = reported(records.clone(), config);
     let (found, cut) = reported(shortened, config);
     let without = records.zip(&lengths).filter(|(record, length)| **length < record.data.len()).count();
     let differs = expected.iter().zip(&found).find(|(expected, found)| expected != found);
@@ -64,11 +64,11 @@ fn shorten<'a>(
         Some(format!("{expected}\n  became {found}"))
     } else if expected.len() != found.len() {
         Some(format!("{} events became {}", expected.len(), found.len()))
-    } else if comparable(whole) != comparable(cut) {
-        Some(format!("{whole:?}\n  became {cut:?}"))
+    } else if comparable(full) != comparable(cut) {
+        Some(format!("{full:?}\n  became {cut:?}"))
     } else if cut.records_without_payload < without as u64
-        || cut.cut_records + cut.records_without_payload < whole.cut_records
-        || cut.cut_records > whole.cut_records
+        || cut.cut_records + cut.records_without_payload < full.cut_records
+        || cut.cut_records > full.cut_records
     {
         let [left, snapped] = [cut.records_without_payload, cut.cut_records];
         Some(format!(
@@ -87,7 +87,7 @@ fn shorten_capture(capture: &Capture) -> ([usize; 2], Option<String>) {
 }
 
 #[test]
-fn samples_give_the_same_and_are_smaller() {
+fn shortened_samples_are_smaller_with_the_same_results() {
     let mut differences = Differences::of("samples");
     // Clients read and write almost nothing in these. Replies in Read chunks are messages, which
     // stay.
@@ -106,7 +106,7 @@ fn samples_give_the_same_and_are_smaller() {
 /// Without loss, reordering or duplicates, only Sends and messages are kept. The number of kept
 /// chunk bytes equals the length of the Long Calls and Long Replies.
 #[test]
-fn nothing_but_messages_is_kept() {
+fn only_messages_are_kept() {
     for name in ["nfs3-basic", "nfs4.1-basic", "nfs4.2-basic", "nfs4.2-mtu4096-large-io"] {
         let capture = samples::capture(name);
         let lengths = kept(records(&capture), frame::Config::default());
@@ -132,7 +132,7 @@ fn nothing_but_messages_is_kept() {
 
 /// Missing, reordered and duplicated packets.
 #[test]
-fn variants_give_the_same() {
+fn shortened_variants_give_the_same_results() {
     let number = |name: &str, otherwise: u64| {
         std::env::var(name).ok().map_or(otherwise, |text| text.parse().expect("a number"))
     };
@@ -144,35 +144,35 @@ fn variants_give_the_same() {
         let index = (seed % sessions.len() as u64) as usize;
         let variant = mutate::variant(&sessions[index], seed);
         let (_, problem) = shorten_capture(&variant.capture);
-        let what = format!("seed {seed}, {} {:?}", names[index], variant.kind);
-        differences.check(problem.is_none(), format!("{what}: {}", problem.unwrap_or_default()));
+        let label = format!("seed {seed}, {} {:?}", names[index], variant.kind);
+        differences.check(problem.is_none(), format!("{label}: {}", problem.unwrap_or_default()));
     }
     differences.end();
 }
 
 #[test]
-fn other_captures_give_the_same() {
+fn shortened_captures_give_the_same_results() {
     let mut differences = Differences::of("captures");
-    let mut look = |what: String, capture: &Capture| {
+    let mut check = |label: String, capture: &Capture| {
         let (_, problem) = shorten_capture(capture);
-        differences.check(problem.is_none(), format!("{what}: {}", problem.unwrap_or_default()));
+        differences.check(problem.is_none(), format!("{label}: {}", problem.unwrap_or_default()));
     };
     for name in samples::MOUNTS {
-        let whole = samples::capture(name);
-        look(format!("{name}, without CM"), &mutate::without_cm(&whole));
-        for index in (1..whole.packets.len()).step_by(whole.packets.len() / 7) {
-            look(format!("{name}, from {index}"), &mutate::from(&whole, index));
+        let original = samples::capture(name);
+        check(format!("{name}, without CM"), &mutate::without_cm(&original));
+        for index in (1..original.packets.len()).step_by(original.packets.len() / 7) {
+            check(format!("{name}, from {index}"), &mutate::from(&original, index));
         }
         for snap_length in [60, 70, 96, 128, 256, 1000] {
-            look(format!("{name}, snap length {snap_length}"), &mutate::cut(&whole, snap_length));
+            check(format!("{name}, snap length {snap_length}"), &mutate::cut(&original, snap_length));
         }
-        look(format!("{name}, side by side"), &mutate::side_by_side(&whole, 3_000));
-        look(format!("{name}, sent twice"), &mutate::repeat(&whole, |_| true));
-        look(format!("{name}, captured twice"), &mutate::copy(&whole, |packet| packet.number % 3 > 0));
-        let mut unnumbered = whole.clone();
+        check(format!("{name}, side by side"), &mutate::side_by_side(&original, 3_000));
+        check(format!("{name}, sent twice"), &mutate::repeat(&original, |_| true));
+        check(format!("{name}, captured twice"), &mutate::copy(&original, |packet| packet.number % 3 > 0));
+        let mut unnumbered = original.clone();
         mutate::each(&mut unnumbered, |packet| packet.data[18..20].fill(0));
         let mut copied = mutate::copy(&unnumbered, |_| true);
-        look(format!("{name}, no Identification"), &copied);
+        check(format!("{name}, no Identification"), &copied);
         // The same PSNs with other payload right after the first: no copies.
         mutate::each(&mut copied, |packet| {
             if packet.is_rc() && packet.number % 2 == 0 && !packet.payload().is_empty() {
@@ -180,35 +180,35 @@ fn other_captures_give_the_same() {
                 packet.data[last] ^= 1;
             }
         });
-        look(format!("{name}, other bytes sent again"), &copied);
+        check(format!("{name}, other bytes sent again"), &copied);
         // Bad ICRCs: of every packet, of every fifth, of every packet of one end, of all before
         // number 400.
         let spoils: [fn(&Packet) -> bool; 4] =
             [|_| true, |it| it.number % 5 == 0, |it| it.source() == CLIENT, |it| it.number < 400];
         for (index, spoils) in spoils.into_iter().enumerate() {
-            let mut spoiled = whole.clone();
+            let mut spoiled = original.clone();
             for packet in spoiled.packets.iter_mut().filter(|packet| packet.is_roce() && spoils(packet)) {
                 if let Some(last) = packet.data.last_mut() {
                     *last ^= 1;
                 }
             }
-            look(format!("{name}, spoiled {index}"), &spoiled);
+            check(format!("{name}, spoiled {index}"), &spoiled);
         }
-        let mut elsewhere = whole.clone();
+        let mut elsewhere = original.clone();
         mutate::readdress(&mut elsewhere, CLIENT, Ipv4Addr::new(192, 0, 2, 7));
-        look(format!("{name}, two clients"), &mutate::merge(&whole, &elsewhere));
+        check(format!("{name}, two clients"), &mutate::merge(&original, &elsewhere));
     }
     for name in samples::IWARP_MOUNTS {
-        let whole = samples::capture(name);
-        for index in (1..whole.packets.len()).step_by(whole.packets.len() / 7) {
-            look(format!("{name}, from {index}"), &mutate::from(&whole, index));
+        let original = samples::capture(name);
+        for index in (1..original.packets.len()).step_by(original.packets.len() / 7) {
+            check(format!("{name}, from {index}"), &mutate::from(&original, index));
         }
         for snap_length in [60, 66, 86, 96, 128, 256, 1000] {
-            look(format!("{name}, snap length {snap_length}"), &mutate::cut(&whole, snap_length));
+            check(format!("{name}, snap length {snap_length}"), &mutate::cut(&original, snap_length));
         }
-        look(format!("{name}, captured twice"), &mutate::copy(&whole, |packet| packet.number % 3 > 0));
-        for dress in [Dress::Sealed, Dress::Unfinished, Dress::Markers] {
-            look(format!("{name}, {dress:?}"), &dress.on(&whole));
+        check(format!("{name}, captured twice"), &mutate::copy(&original, |packet| packet.number % 3 > 0));
+        for form in [Form::Sealed, Form::Unfinished, Form::Markers] {
+            check(format!("{name}, {form:?}"), &form.apply(&original));
         }
     }
     // A Long Call: its bytes are fetched by RDMA Reads, like bulk data.
@@ -217,13 +217,13 @@ fn other_captures_give_the_same() {
         |packet: &Packet| packet.xid().is_some() && packet.source() == CLIENT && packet.opcode() == 4;
     let at = long.packets.iter().position(|packet| is_call(packet) && mutate::header_length(packet) == 28);
     mutate::make_long_call(&mut long, at.expect("most calls have no chunks"), true);
-    look("a Long Call".into(), &long);
+    check("a Long Call".into(), &long);
     differences.end();
 }
 
 /// Two taps with reported drops, with and without verification of ICRCs.
 #[test]
-fn records_of_several_taps_give_the_same() {
+fn shortened_records_of_two_taps_give_the_same_results() {
     for name in samples::MOUNTS {
         let capture = mutate::copy(&samples::capture(name), |_| true);
         let all: Vec<Record<'_>> = records(&capture)
@@ -243,7 +243,7 @@ fn records_of_several_taps_give_the_same() {
 
 /// Shortening a shortened capture again changes nothing.
 #[test]
-fn a_shortened_capture_is_shortened_no_more() {
+fn shortening_twice_changes_nothing() {
     for name in samples::MOUNTS.into_iter().chain(samples::IWARP) {
         let mut capture = samples::capture(name);
         let lengths = kept(records(&capture), frame::Config::default());

@@ -1,4 +1,4 @@
-//! Calls of `handle_time` end the waits that are over, and nothing else.
+//! Calls of `handle_time` end expired waits and have no other effect.
 
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -8,19 +8,19 @@ use rdmascope_fuzz_targets::frames;
 use rdmascope_tests::{samples, session};
 use std::fs;
 
-/// The times at which the engine is told the time.
+/// The points at which the test calls `handle_time`.
 #[derive(Clone, Copy, PartialEq)]
-enum Telling {
+enum TimeCalls {
     Never,
     /// Before each record, with its time.
     BeforeRecords,
-    /// After the last record, until nothing waits.
+    /// After the last record, until no deadline is left.
     AtTheEnd,
 }
 
 /// The transactions of a capture in the order in which they began, without their numbers, which
 /// depend on the order in which they ended.
-fn run(records: &[Record<'_>], telling: Telling) -> Vec<Transaction> {
+fn run(records: &[Record<'_>], calls: TimeCalls) -> Vec<Transaction> {
     let mut engine = Engine::new(Config::default());
     let mut found = Vec::new();
     let mut report = |event: Event<'_>| {
@@ -32,14 +32,14 @@ fn run(records: &[Record<'_>], telling: Telling) -> Vec<Transaction> {
     for record in records {
         // Records may step back in time; a clock does not.
         now = now.max(record.time);
-        if telling == Telling::BeforeRecords {
+        if calls == TimeCalls::BeforeRecords {
             engine.handle_time(now, &mut report);
             let next = engine.next_deadline();
             assert!(next.is_none_or(|next| next > now), "record {}: {next:?} after {now:?}", record.number);
         }
         engine.handle(record, &mut report);
     }
-    if telling == Telling::AtTheEnd {
+    if calls == TimeCalls::AtTheEnd {
         while let Some(deadline) = engine.next_deadline() {
             engine.handle_time(deadline, &mut report);
             let next = engine.next_deadline();
@@ -52,20 +52,20 @@ fn run(records: &[Record<'_>], telling: Telling) -> Vec<Transaction> {
 }
 
 #[test]
-fn samples_give_the_same_transactions() {
+fn time_calls_do_not_change_the_transactions_of_samples() {
     for sample in samples::ALL {
         let capture = samples::capture(sample);
         let records: Vec<Record<'_>> = session::records(&capture).collect();
-        let expected = format!("{:?}", run(&records, Telling::Never));
-        assert_eq!(format!("{:?}", run(&records, Telling::BeforeRecords)), expected, "{sample}");
-        assert_eq!(format!("{:?}", run(&records, Telling::AtTheEnd)), expected, "{sample}, at the end");
+        let expected = format!("{:?}", run(&records, TimeCalls::Never));
+        assert_eq!(format!("{:?}", run(&records, TimeCalls::BeforeRecords)), expected, "{sample}");
+        assert_eq!(format!("{:?}", run(&records, TimeCalls::AtTheEnd)), expected, "{sample}, at the end");
     }
 }
 
 /// In these sessions packets arrive after the waits for them are over, so the transactions may
 /// differ. Each one that began must end once, and no deadline may be in the past.
 #[test]
-fn fuzz_sessions_are_waited_out() {
+fn transactions_of_fuzz_sessions_end_once() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
     let mut sessions = 0;
     for entry in fs::read_dir(corpus).expect("the corpus exists") {
@@ -73,9 +73,9 @@ fn fuzz_sessions_are_waited_out() {
         let frames = frames(&fs::read(&path).expect("a corpus file"));
         let records: Vec<Record<'_>> =
             (1..).zip(&frames).map(|(number, frame)| frame.record(number)).collect();
-        for telling in [Telling::BeforeRecords, Telling::AtTheEnd] {
+        for calls in [TimeCalls::BeforeRecords, TimeCalls::AtTheEnd] {
             let mut begun: Vec<u64> =
-                run(&records, telling).iter().map(|transaction| transaction.begun).collect();
+                run(&records, calls).iter().map(|transaction| transaction.begun).collect();
             begun.sort_unstable();
             assert!(
                 (1..).zip(&begun).all(|(number, begun)| number == *begun),

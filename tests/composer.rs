@@ -5,12 +5,12 @@ use rdmascope_tests::{Differences, samples};
 /// Parses and recomposes each packet of the samples. All bytes must match, including IPv4 checksum
 /// and ICRC.
 #[test]
-fn every_packet_of_the_samples() {
+fn sample_packets_recompose_to_the_same_bytes() {
     let mut composed = 0;
     for sample in samples::ALL {
         let mut differences = Differences::of(sample);
         for packet in samples::capture(sample).packets.iter().filter(|packet| packet.is_roce()) {
-            let again = packet.taken_apart().to_vec().expect("it was a packet");
+            let again = packet.to_frame().to_vec().expect("it was a packet");
             differences.equal(format!("frame {}", packet.number), &packet.data, &again);
             composed += 1;
         }

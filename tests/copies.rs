@@ -21,7 +21,7 @@ fn without_identification(capture: &mut Capture) {
 }
 
 #[test]
-fn a_session_captured_twice_is_the_same_session() {
+fn session_captured_twice_gives_the_same_results() {
     for name in samples::MOUNTS {
         let once = samples::capture(name);
         // More than one other packet is between a packet and its copy.
@@ -44,7 +44,7 @@ fn a_session_captured_twice_is_the_same_session() {
 }
 
 #[test]
-fn a_copy_is_named_with_the_packet_that_it_shows_again() {
+fn copy_refers_to_its_original_packet() {
     let once = samples::capture("nfs4.1-backchannel-recall");
     let twice = mutate::copy(&once, |_| true);
     let found = session::run_with_packets(&twice);
@@ -56,7 +56,7 @@ fn a_copy_is_named_with_the_packet_that_it_shows_again() {
 }
 
 #[test]
-fn what_was_sent_again_is_no_copy() {
+fn retransmission_is_not_a_copy() {
     // The session was lossy, so it has many retransmissions: same PSN and payload, other
     // Identification.
     let found = session::run(&samples::capture("nfs3-lossy"));
@@ -66,7 +66,7 @@ fn what_was_sent_again_is_no_copy() {
 }
 
 #[test]
-fn without_identification_time_tells_a_copy_from_what_was_sent_again() {
+fn without_identification_time_separates_copies_and_resends() {
     let mut session = samples::capture("nfs4.1-backchannel-recall");
     without_identification(&mut session);
     let packets = session.packets.len() as u64;
@@ -83,7 +83,7 @@ fn without_identification_time_tells_a_copy_from_what_was_sent_again() {
 /// A sender that transmits a packet again changes neither its MAC addresses nor its VLAN or time to
 /// live. A mirror of two ports shows them before and after a router.
 #[test]
-fn without_identification_another_hop_tells_a_copy_from_what_was_sent_again() {
+fn without_identification_another_hop_means_a_copy() {
     let mut session = samples::capture("nfs4.1-backchannel-recall");
     without_identification(&mut session);
     let packets = session.packets.len() as u64;
@@ -128,7 +128,7 @@ fn totals<'a>(records: impl Iterator<Item = Record<'a>>) -> Totals {
 /// Without an Identification, a packet that another interface shows within the time in flight is a
 /// copy. A packet that the same interface shows again is a retransmission.
 #[test]
-fn another_interface_shows_a_copy() {
+fn packet_from_another_interface_is_a_copy() {
     let mut session = samples::capture("nfs4.1-backchannel-recall");
     without_identification(&mut session);
     let packets = session.packets.len() as u64;
@@ -152,7 +152,7 @@ fn another_interface_shows_a_copy() {
 
 /// The SLL2 header names the interface, for a capture on all interfaces of a host.
 #[test]
-fn the_interface_index_of_sll2_counts() {
+fn sll2_interface_index_identifies_the_interface() {
     let mut session = samples::capture("nfs4.1-backchannel-recall");
     without_identification(&mut session);
     let cooked = |index: u32| {
@@ -184,7 +184,7 @@ fn the_interface_index_of_sll2_counts() {
 }
 
 #[test]
-fn a_snap_length_hides_no_copy() {
+fn copies_are_found_with_a_snap_length() {
     let once = mutate::cut(&samples::capture("nfs4.1-basic"), 96);
     let found = session::run(&captured_twice(&once, 40_000));
     assert_eq!(found.totals.copies, session::run(&once).totals.packets);
@@ -195,25 +195,25 @@ fn a_snap_length_hides_no_copy() {
 /// Repeated RDMA Read responses place nothing, and are no RDMA operation outside of advertised
 /// memory, before or after the reply.
 #[test]
-fn read_responses_that_come_again_are_sent_again() {
-    let whole = samples::capture("nfs3-basic");
-    let responses: Vec<usize> = (0..whole.packets.len())
-        .filter(|at| whole.packets[*at].is_rc() && whole.packets[*at].is_response())
-        .filter(|at| whole.packets[*at].opcode() != opcode::ACKNOWLEDGE)
+fn repeated_read_responses_are_retransmissions() {
+    let original = samples::capture("nfs3-basic");
+    let responses: Vec<usize> = (0..original.packets.len())
+        .filter(|at| original.packets[*at].is_rc() && original.packets[*at].is_response())
+        .filter(|at| original.packets[*at].opcode() != opcode::ACKNOWLEDGE)
         .take(5)
         .collect();
     let is_reply = |packet: &Packet| packet.source() == SERVER && packet.starts_message();
     let reply =
-        responses[4] + whole.packets[responses[4]..].iter().position(is_reply).expect("it is answered");
-    let expected = session::run(&whole);
+        responses[4] + original.packets[responses[4]..].iter().position(is_reply).expect("it is answered");
+    let expected = session::run(&original);
     // After the reply; and before it, after the last response.
     for at in [reply, responses[4]] {
-        let mut again = whole.clone();
+        let mut again = original.clone();
         for response in responses.iter().rev() {
-            let mut packet = whole.packets[*response].clone();
+            let mut packet = original.packets[*response].clone();
             // Another Identification: a retransmission, not a copy.
             packet.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
-            packet.time = whole.packets[at].time;
+            packet.time = original.packets[at].time;
             packet.seal();
             again.packets.insert(at + 1, packet);
         }
@@ -235,8 +235,8 @@ fn read_responses_that_come_again_are_sent_again() {
     }
     // The first response to a request that was not captured is no retransmission.
     let request =
-        whole.packets[..responses[0]].iter().rposition(|packet| packet.opcode() == opcode::READ_REQUEST);
-    let number = whole.packets[request.expect("it was asked")].number;
-    let unasked = session::run(&mutate::keep(&whole, |packet| packet.number != number));
+        original.packets[..responses[0]].iter().rposition(|packet| packet.opcode() == opcode::READ_REQUEST);
+    let number = original.packets[request.expect("it was asked")].number;
+    let unasked = session::run(&mutate::keep(&original, |packet| packet.number != number));
     assert_eq!(unasked.connections[0].requester.sent.repeated_packets, 0);
 }

@@ -14,7 +14,7 @@ fn same<T: Copy + ToString>(name: &str, all: &[T], number: fn(T) -> u32) {
 }
 
 #[test]
-fn the_peer_has_the_names_and_numbers_of_version_3() {
+fn peer_enumerations_match_the_nfs3_description() {
     same("nfsstat3", Status::ALL, Status::number);
     same("ftype3", FileType::ALL, FileType::number);
     same("stable_how", Stable::ALL, Stable::number);

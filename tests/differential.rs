@@ -69,7 +69,7 @@ fn with_packets<'a>(
 }
 
 #[test]
-fn transport_headers_of_every_frame() {
+fn transport_headers_match_tshark() {
     for sample in COMPARED {
         let session = session::run_with_packets(&samples::capture(sample));
         let rows = expectations(&format!("{sample}.frames"));
@@ -119,7 +119,7 @@ fn transport_headers_of_every_frame() {
 }
 
 #[test]
-fn rpc_over_rdma_headers_of_every_send() {
+fn rpc_over_rdma_headers_match_tshark() {
     for sample in COMPARED.into_iter().filter(|sample| *sample != samples::REJECTED) {
         let session = session::run_with_packets(&samples::capture(sample));
         let rows = expectations(&format!("{sample}.headers"));
@@ -171,7 +171,7 @@ fn rpc_over_rdma_headers_of_every_send() {
 }
 
 #[test]
-fn calls_and_replies_as_the_two_pass_mode_reads_them() {
+fn calls_and_replies_match_tshark_in_two_pass_mode() {
     for sample in ["nfs3-basic", "nfs4.1-backchannel-recall", "nfs4.2-basic"] {
         let session = session::run(&samples::capture(sample));
         let mut differences = Differences::of(format!("{sample}: RPC"));
@@ -225,7 +225,7 @@ fn calls_and_replies_as_the_two_pass_mode_reads_them() {
 }
 
 #[test]
-fn connections_as_the_cm_messages_say() {
+fn connections_match_the_cm_messages() {
     for sample in COMPARED {
         let capture = samples::capture(sample);
         let session = session::run_with_packets(&capture);

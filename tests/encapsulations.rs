@@ -62,7 +62,7 @@ fn native(frame: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     lrh.build(&mut out);
     let header = *out.first_chunk().expect("an LRH");
-    let icrc = icrc::lrh(&header, transport).expect("the packet is whole");
+    let icrc = icrc::lrh(&header, transport).expect("the packet is complete");
     out.extend_from_slice(transport);
     out.extend(icrc.to_le_bytes());
     out.extend([0xbe, 0xef]);
@@ -120,7 +120,7 @@ fn native_infiniband() {
 
 /// Without the REQ, IP addresses are unknown.
 #[test]
-fn native_infiniband_from_the_middle() {
+fn native_infiniband_without_the_req_has_no_ip_addresses() {
     let mut capture = samples::capture("nfs3-basic");
     capture.link = LinkType::INFINIBAND.0;
     capture.packets.retain(|packet| packet.data[42] != 0x64);

@@ -28,7 +28,7 @@ fn lines(run: impl FnOnce(&mut dyn FnMut(String))) -> Vec<String> {
 }
 
 #[test]
-fn transactions_of_a_capture() {
+fn transactions_example_lists_all_transactions() {
     let found = lines(|print| transactions::transactions(&[sample("nfs3-basic.pcap")], print).unwrap());
     let (ending, transactions) = found.split_last().unwrap();
     // The client's kernel matched each reply to a call.
@@ -39,14 +39,14 @@ fn transactions_of_a_capture() {
 }
 
 #[test]
-fn findings_of_a_capture() {
+fn findings_example_reports_a_violation() {
     let found = lines(|print| findings::findings(&sample("nfs4.1-backchannel-recall.pcap"), print).unwrap());
     let [line] = &found[..] else { panic!("{found:?}") };
     assert!(line.starts_with("violation invalidation-sender-flag, stands, frames [11]: "), "{line}");
 }
 
 #[test]
-fn fields_of_a_message() {
+fn fields_example_prints_call_and_reply() {
     let found = lines(|print| fields::fields(&sample("nfs3-basic.pcap"), 16, print).unwrap());
     assert_eq!(found[0], "call");
     assert!(found.contains(&"reply".to_owned()), "{found:?}");
@@ -94,9 +94,9 @@ mod peer {
     }
 
     #[test]
-    fn a_peer_calls_null() {
+    fn null_example_calls_a_peer() {
         let [local, to] = addresses();
-        let server = match Driver::open(Kind::Udp, &[to], Reach::WhoeverSent) {
+        let server = match Driver::open(Kind::Udp, &[to], Reach::Senders) {
             Ok(driver) => driver,
             Err(error @ (Error::NotPermitted { .. } | Error::PortTaken { .. } | Error::NotLocal { .. })) => {
                 return eprintln!("SKIPPED: {error}");

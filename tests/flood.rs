@@ -72,7 +72,7 @@ fn flood() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_session_goes_on_in_a_flood_of_strange_flows() {
+fn session_keeps_its_transactions_in_a_flood() {
     let flood = flood();
     let mut differences = Differences::of("sessions in a flood");
     for sample in ["nfs3-basic", "iwarp-nfs3"] {
@@ -90,12 +90,12 @@ fn a_session_goes_on_in_a_flood_of_strange_flows() {
             alone.connections.len() + 82_000,
             flooded.connections.len(),
         );
-        let given_up = |eviction: &Eviction| match eviction {
+        let evicted = |eviction: &Eviction| match eviction {
             Eviction::Connection(id) => strangers.contains(id),
             _ => false,
         };
         differences.check(
-            flooded.evictions.iter().all(given_up),
+            flooded.evictions.iter().all(evicted),
             format!("{sample}: only flood connections are evicted"),
         );
         let evictions = flooded.evictions.len();
@@ -107,7 +107,7 @@ fn a_session_goes_on_in_a_flood_of_strange_flows() {
 
 /// With the first record of every flow held, sessions stay the same.
 #[test]
-fn what_waits_for_a_second_record_loses_nothing() {
+fn held_first_records_do_not_change_sessions() {
     let mut differences = Differences::of("sessions in a crowd");
     for sample in samples::ALL.into_iter().chain(samples::IWARP) {
         let capture = samples::capture(sample);
@@ -151,9 +151,9 @@ fn unanswered_requests_are_reported_at_the_end() {
     assert_eq!(states, [1, 2, 3].map(|frame| (State::Requested, Some(frame))));
 }
 
-/// Held records are given up before connections, the oldest first.
+/// Held records are evicted before connections, the oldest first.
 #[test]
-fn what_has_shown_least_is_given_up_first() {
+fn held_records_are_evicted_before_connections() {
     let capture = samples::capture("nfs3-basic");
     let mut engine = Engine::new(Config { crowd: Some(1), ..Config::default() });
     let half = capture.packets.len() / 2;
@@ -165,21 +165,21 @@ fn what_has_shown_least_is_given_up_first() {
         let stranger = Record { data: &data, original_length: data.len() as u32, ..record };
         engine.handle(&stranger, &mut |event| assert!(!matches!(event, Event::Eviction(_))));
     }
-    let mut given_up = Vec::new();
+    let mut evicted = Vec::new();
     let mut rounds = 0;
     while engine.connections().count() == open {
         rounds += 1;
-        let is_something = engine.give_up_some(&mut |event| {
+        let has_evicted = engine.give_up_some(&mut |event| {
             if let Event::Connection(connection) = event {
-                given_up.push((is_stranger(connection), connection.first));
+                evicted.push((is_stranger(connection), connection.first));
             }
         });
-        assert!(is_something);
+        assert!(has_evicted);
     }
-    let strangers = given_up.iter().take_while(|(is_stranger, _)| *is_stranger).count();
+    let strangers = evicted.iter().take_while(|(is_stranger, _)| *is_stranger).count();
     assert!(rounds > 8 && strangers >= half - 1, "{strangers} of {half}, in {rounds} rounds");
-    assert!(given_up[..strangers].is_sorted(), "the oldest first");
-    assert_eq!(engine.totals().evictions, given_up.len() as u64);
+    assert!(evicted[..strangers].is_sorted(), "the oldest first");
+    assert_eq!(engine.totals().evictions, evicted.len() as u64);
     while engine.give_up_some(&mut |_| {}) {}
     assert_eq!((engine.connections().count(), engine.open_transactions().count()), (0, 0));
 }

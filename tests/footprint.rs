@@ -14,24 +14,24 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The memory that a clone of `what` takes, in bytes, including itself.
-fn measured<T: Clone>(what: &T) -> usize {
+/// The memory that a clone of `value` takes, in bytes, including itself.
+fn measured<T: Clone>(value: &T) -> usize {
     let before = ALLOCATOR.allocated();
-    let clone = Box::new(what.clone());
+    let clone = Box::new(value.clone());
     let after = ALLOCATOR.allocated();
     drop(clone);
     after - before
 }
 
 #[test]
-fn memory() {
-    a_clone_takes_up_what_is_said();
-    a_flow_of_one_packet_is_small();
+fn footprints_match_the_allocator() {
+    computed_footprint_equals_the_size_of_a_clone();
+    flow_of_one_packet_is_small();
 }
 
 /// A flow with one packet takes at most 512 bytes, for each kind of packet and at any number of
 /// flows.
-fn a_flow_of_one_packet_is_small() {
+fn flow_of_one_packet_is_small() {
     const MOST: usize = 512;
     // The tables double at different numbers of flows.
     const STEPS: [u32; 4] = [20_000, 29_000, 33_000, 60_000];
@@ -48,14 +48,17 @@ fn a_flow_of_one_packet_is_small() {
             (ALLOCATOR.allocated(), engine.footprint())
         };
         let few = 2_000;
-        let (before, said_before) = take(0..few);
+        let (before, computed_before) = take(0..few);
         let mut first = few;
         for last in STEPS {
-            let (after, said) = take(first..last);
+            let (after, computed) = take(first..last);
             let flows = (last - few) as usize;
-            let (each, said) = ((after - before) / flows, (said - said_before) / flows);
+            let (each, computed) = ((after - before) / flows, (computed - computed_before) / flows);
             differences.check(each <= MOST, format!("{kind:?}, {last} flows: {each} bytes each"));
-            differences.check(said.abs_diff(each) <= 64, format!("{kind:?}, {last}: {said} of {each} bytes"));
+            differences.check(
+                computed.abs_diff(each) <= 64,
+                format!("{kind:?}, {last}: {computed} of {each} bytes"),
+            );
             first = last;
         }
         engine.finish(&mut |event| judge.handle(&event, &mut |_| {}));
@@ -78,7 +81,7 @@ fn record(flow: u32, data: &[u8]) -> Record<'_> {
     }
 }
 
-fn a_clone_takes_up_what_is_said() {
+fn computed_footprint_equals_the_size_of_a_clone() {
     /// In percent of the measured size.
     const ALLOWED: std::ops::RangeInclusive<usize> = 90..=115;
     let mut differences = Differences::of("footprints");
@@ -90,13 +93,14 @@ fn a_clone_takes_up_what_is_said() {
             for record in session::records(&capture) {
                 engine.handle(&record, &mut |event| judge.handle(&event, &mut |_| {}));
                 if record.number % 100 == 0 {
-                    let (said, measured) = (engine.footprint(), measured(&engine));
-                    let place = format!("{sample}, record {}: {said} of {measured}", record.number);
-                    differences.check(ALLOWED.contains(&(said * 100 / measured)), place);
-                    let (said, measured) = (judge.footprint(), self::measured(&judge));
-                    let place = format!("{sample}, record {}, judge: {said} of {measured}", record.number);
+                    let (computed, measured) = (engine.footprint(), measured(&engine));
+                    let place = format!("{sample}, record {}: {computed} of {measured}", record.number);
+                    differences.check(ALLOWED.contains(&(computed * 100 / measured)), place);
+                    let (computed, measured) = (judge.footprint(), self::measured(&judge));
+                    let place =
+                        format!("{sample}, record {}, judge: {computed} of {measured}", record.number);
                     // The sizes of the judge's tables are exact.
-                    differences.check(said == measured, place);
+                    differences.check(computed == measured, place);
                 }
             }
         }

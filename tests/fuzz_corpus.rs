@@ -23,7 +23,7 @@ fn run(target: Target, name: &str, input: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn every_corpus_holds() {
+fn targets_accept_their_corpus() {
     for (name, target) in TARGETS {
         let files = files(&corpora().join(name));
         assert!(files.len() > 4, "the corpus of {name} is missing");
@@ -37,16 +37,16 @@ fn every_corpus_holds() {
 /// The framer and its hand-written counterpart agree on altered captures. Bits are flipped near the
 /// start, where headers and options are, and the end is cut off.
 #[test]
-fn altered_captures_are_framed_as_by_hand() {
+fn framers_agree_on_altered_captures() {
     let mut state = 10u64;
     let mut dice = |sides: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % sides.max(1)
     };
     for path in files(&corpora().join("framing")) {
-        let whole = fs::read(&path).expect("a corpus file");
+        let original = fs::read(&path).expect("a corpus file");
         for _ in 0..40 {
-            let mut bytes = whole[..whole.len().min(2000)].to_vec();
+            let mut bytes = original[..original.len().min(2000)].to_vec();
             for _ in 0..=dice(3) {
                 let (at, bit) = (dice(bytes.len().min(300)), dice(8));
                 if let Some(byte) = bytes.get_mut(at) {
@@ -68,7 +68,7 @@ fn every_corpus_has_a_target() {
 }
 
 #[test]
-fn samples_hold_in_every_target() {
+fn targets_accept_the_samples() {
     for sample in samples::ALL {
         let path = samples::folder().join(format!("{sample}.pcap"));
         let file = fs::read(&path).expect("a sample");

@@ -47,7 +47,7 @@ fn sources() -> Vec<(String, String)> {
 
 // Invariant 10.
 #[test]
-fn unsafe_is_in_six_files() {
+fn unsafe_code_is_in_six_files() {
     // The files in verbs/, sniffer/ and fake_verbs/ are built with the feature `verbs` only.
     const ALLOWED: [&str; 6] = [
         "capture-agent/src/live/libpcap.rs",
@@ -81,11 +81,11 @@ fn unsafe_is_in_six_files() {
 
 // Only `present` and `cli` serialize, and the libraries read neither files nor clocks.
 #[test]
-fn each_line_in_its_room() {
+fn crates_have_only_the_permitted_io_and_serialization() {
     for (place, text) in sources() {
-        let room = place.split(['/', '\\']).next().expect("a path has parts");
-        let library =
-            matches!(room, "wire" | "xdr" | "dissector" | "peer" | "conformance") && place.contains("/src/");
+        let member = place.split(['/', '\\']).next().expect("a path has parts");
+        let library = matches!(member, "wire" | "xdr" | "dissector" | "peer" | "conformance")
+            && place.contains("/src/");
         // The parts of the peer with sockets and a clock.
         let sockets = ["peer/src/driver", "peer/src/tcp.rs", "peer/src/verbs"];
         let library = library && !sockets.iter().any(|has| place.replace('\\', "/").starts_with(has));
@@ -95,18 +95,18 @@ fn each_line_in_its_room() {
         // The peer deserializes scenarios and serializes nothing.
         let reads = place.replace('\\', "/").starts_with("peer/src/scenario");
         assert!(!reads || !text.contains("Serialize"), "{place} serializes");
-        if room != "present" && room != "cli" && room != "tests" && !reads {
+        if member != "present" && member != "cli" && member != "tests" && !reads {
             assert!(!text.contains("serde::"), "{place} serializes");
         }
     }
 }
 
 /// The top-level modules of a crate that each of its top-level modules uses, outside tests.
-fn modules(room: &str) -> BTreeMap<String, BTreeSet<String>> {
+fn modules(member: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (place, text) in sources() {
         let place = place.replace('\\', "/");
-        let Some(path) = place.strip_prefix(&format!("{room}/src/")) else { continue };
+        let Some(path) = place.strip_prefix(&format!("{member}/src/")) else { continue };
         let module = path.split(['/', '.']).next().expect("a path has parts");
         // Tests may use any module; the crate root only lists modules.
         if matches!(module, "lib" | "main") || path.ends_with("tests.rs") {
@@ -124,12 +124,12 @@ fn modules(room: &str) -> BTreeMap<String, BTreeSet<String>> {
         }
         used.remove(module);
     }
-    assert!(uses.len() > 5, "only {} modules in {room}", uses.len());
+    assert!(uses.len() > 5, "only {} modules in {member}", uses.len());
     uses
 }
 
 /// Finds a cycle of modules that use each other.
-fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn from(
         name: &str,
         uses: &BTreeMap<String, BTreeSet<String>>,
@@ -151,9 +151,9 @@ fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
 }
 
 #[test]
-fn no_modules_in_a_circle() {
-    for room in ["analysis", "present", "tui", "cli"] {
-        assert_eq!(circle(&modules(room)), None, "modules of {room} use each other in a circle");
+fn modules_form_no_cycle() {
+    for member in ["analysis", "present", "tui", "cli"] {
+        assert_eq!(cycle(&modules(member)), None, "modules of {member} form a cycle");
     }
 }
 
@@ -277,16 +277,16 @@ const PEER: [(&str, &[&str]); 19] = [
     ("verbs", &["cm", "driver", "endpoint", "interceptor", "memory", "provider", "rc", "scenario", "time"]),
 ];
 
-// No stage knows the one above it.
+// No module uses one above it.
 #[test]
-fn dissector_and_peer_stand_on_their_floors() {
-    stands("dissector", &DISSECTOR);
-    stands("peer", &PEER);
+fn dissector_and_peer_modules_use_only_lower_ones() {
+    assert_layers("dissector", &DISSECTOR);
+    assert_layers("peer", &PEER);
 }
 
-fn stands(room: &str, table: &[(&str, &[&str])]) {
+fn assert_layers(member: &str, table: &[(&str, &[&str])]) {
     let allowed: BTreeMap<&str, &[&str]> = table.iter().copied().collect();
-    for (module, uses) in modules(room) {
+    for (module, uses) in modules(member) {
         let allowed = allowed.get(&*module).unwrap_or_else(|| panic!("{module} is missing from the table"));
         for used in uses {
             assert!(allowed.contains(&&*used), "{module} uses {used}, which is not below it");
@@ -304,7 +304,7 @@ fn stands(room: &str, table: &[(&str, &[&str])]) {
 // The layers above the transport use only the types of `rdma`, which name no transport header, so
 // that other transports can provide them too.
 #[test]
-fn rpc_over_rdma_knows_no_transport_header() {
+fn rpc_over_rdma_uses_no_transport_header() {
     let above = [
         "rdma/mod",
         "rdma/fault",
@@ -315,7 +315,7 @@ fn rpc_over_rdma_knows_no_transport_header() {
         "transaction",
         "exchange",
         "layout",
-        "session/early",
+        "session/reordering",
     ];
     let above = above.map(|module| format!("dissector/src/{module}"));
     let mut looked = 0;
@@ -337,7 +337,7 @@ fn rpc_over_rdma_knows_no_transport_header() {
 
 // The judge and the judged share only the crates of floor 0.
 #[test]
-fn the_peer_depends_on_floor_0_only() {
+fn peer_depends_on_wire_and_xdr_only() {
     let manifest =
         std::fs::read_to_string(root().join("peer/Cargo.toml")).expect("peer/Cargo.toml can be read");
     let crates =
@@ -346,7 +346,7 @@ fn the_peer_depends_on_floor_0_only() {
 }
 
 #[test]
-fn a_circle_is_found() {
+fn cycle_of_modules_is_found() {
     let uses = |pairs: &[(&str, &str)]| {
         let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, used) in pairs {
@@ -354,22 +354,22 @@ fn a_circle_is_found() {
         }
         uses
     };
-    assert_eq!(circle(&uses(&[("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")])), None);
-    let round = circle(&uses(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "b")]));
+    assert_eq!(cycle(&uses(&[("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")])), None);
+    let round = cycle(&uses(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "b")]));
     assert_eq!(round, Some(["b", "c", "d"].map(str::to_owned).to_vec()));
 }
 
 // Invariant 1: without `std` a crate can do no I/O and read no clock. CI builds these crates
 // without the features that enable `std`.
 #[test]
-fn what_does_no_io_has_no_std() {
+fn crates_without_io_have_no_std() {
     let without: Vec<String> = sources()
         .into_iter()
         .filter(|(_, text)| text.contains("\n#![cfg_attr(not(test), no_std)]\n"))
         .map(|(place, _)| place)
         .collect();
     let expected =
-        ["conformance", "dissector", "peer", "wire", "xdr"].map(|room| format!("{room}/src/lib.rs"));
+        ["conformance", "dissector", "peer", "wire", "xdr"].map(|member| format!("{member}/src/lib.rs"));
     assert_eq!(without, expected);
 }
 
@@ -407,7 +407,7 @@ fn dependencies<'a>(manifest: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
 
 /// docs/design/dependencies.md states the purpose of each crate.
 #[test]
-fn each_crate_that_is_built_on_has_a_row() {
+fn each_dependency_has_a_row_in_its_page() {
     let page = read("docs/design/dependencies.md");
     let rows: BTreeSet<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();

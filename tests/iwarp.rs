@@ -21,7 +21,7 @@ fn run(sample: &str) -> Session {
 
 /// Every connection has the server's TCP port, and both start frames if the connect was captured.
 #[test]
-fn connections_as_their_start_frames_say() {
+fn connections_match_their_start_frames() {
     for (sample, connections, revision, crc) in
         [("iwarp-nfs3", 1, 2, false), ("iwarp-crc-lossy", 1, 2, true), ("iwarp-nfs4.2-nconnect", 3, 2, false)]
     {
@@ -47,7 +47,7 @@ fn connections_as_their_start_frames_say() {
 /// These traces also cover the time before the capture. From the first captured call on, no call is
 /// missing.
 #[test]
-fn a_capture_that_begins_in_the_middle_lacks_nothing_behind_its_beginning() {
+fn capture_from_midstream_reports_every_later_call() {
     for sample in samples::IWARP_MIDSTREAM {
         let (session, trace) = (run(sample), samples::client_trace(sample));
         let reported: Vec<u32> =
@@ -82,7 +82,7 @@ fn a_capture_that_begins_in_the_middle_lacks_nothing_behind_its_beginning() {
 
 /// The server rejects MPA requests of revision 1, which have no ORD (RFC 5044, section 7.1.1).
 #[test]
-fn rejected_requests() {
+fn requests_of_revision_1_are_rejected() {
     let session = run("iwarp-rejected");
     let is_rejected = |connection: &Connection| {
         let reply = connection.responder.start.map(|start| (start.frame.rejected, start.frame.revision));
@@ -97,7 +97,7 @@ fn rejected_requests() {
 
 /// The messages of a scripted peer and the server's answers, compared with the script's log.
 #[test]
-fn a_scripted_peer() {
+fn scripted_session_matches_its_log() {
     let session = run("iwarp-scripted");
     let log = samples::text("iwarp-scripted", "truth.txt");
     // FPDUs of opcode 3 from the server are replies, which begin with the XID.
@@ -128,7 +128,7 @@ fn part(packet: &Packet, from: usize, to: usize) -> Packet {
 }
 
 /// The results for a session, without frame numbers.
-fn said(session: &Session) -> Vec<String> {
+fn results(session: &Session) -> Vec<String> {
     let message = |message: &Option<Message>| {
         message
             .as_ref()
@@ -150,10 +150,10 @@ fn said(session: &Session) -> Vec<String> {
 
 /// The session does not depend on where the stream is split into segments.
 #[test]
-fn segments_cut_elsewhere() {
+fn segment_boundaries_do_not_change_the_session() {
     for sample in ["iwarp-nfs3", "iwarp-crc-lossy", "iwarp-nfs4.1-midstream"] {
         let capture = samples::capture(sample);
-        let whole = said(&run(sample));
+        let original = results(&run(sample));
         let mut random = fastrand::Rng::with_seed(5044);
         for pieces in [2, 5] {
             let mut cut = capture.clone();
@@ -179,11 +179,11 @@ fn segments_cut_elsewhere() {
                 }
             }
             cut.renumber();
-            let found = said(&session::run(&cut));
+            let found = results(&session::run(&cut));
             assert!(
-                found == whole,
+                found == original,
                 "{sample} in {pieces}: {:?}",
-                found.iter().zip(&whole).find(|(a, b)| a != b)
+                found.iter().zip(&original).find(|(a, b)| a != b)
             );
         }
     }
@@ -191,21 +191,21 @@ fn segments_cut_elsewhere() {
 
 /// The reported pieces of a stream match its bytes.
 #[test]
-fn pieces_of_streams() {
+fn framed_pieces_match_the_stream() {
     for (sample, verdict) in [
         ("iwarp-nfs3", CrcVerdict::Unused),
         ("iwarp-crc-lossy", CrcVerdict::Good),
         ("iwarp-nfs4.2-nconnect", CrcVerdict::Unused),
     ] {
         let capture = samples::capture(sample);
-        let (mut told, mut starts) = (BTreeMap::new(), 0);
+        let (mut framed, mut starts) = (BTreeMap::new(), 0);
         let mut take = |event: Event<'_>| {
             let Event::Framed(piece) = event else { return };
             match &piece.framed.kind {
                 FramedKind::Fpdu(fpdu) => {
                     assert_eq!(fpdu.crc, Some((verdict, 0)), "{sample}: {piece:?}");
                     let length = mpa::fpdu_length(fpdu.header.length() as u16 + fpdu.length as u16);
-                    let of_stream: &mut Vec<_> = told.entry(piece.ports).or_default();
+                    let of_stream: &mut Vec<_> = framed.entry(piece.ports).or_default();
                     of_stream.push((piece.framed.sequence, length));
                 }
                 FramedKind::Start(..) => starts += 1,
@@ -216,14 +216,14 @@ fn pieces_of_streams() {
         session::records(&capture).for_each(|record| engine.handle(&record, &mut take));
         engine.finish(&mut take);
         let flows = streams::flows(&capture);
-        assert_eq!((told.len(), starts), (flows.len(), flows.len()), "{sample}");
+        assert_eq!((framed.len(), starts), (flows.len(), flows.len()), "{sample}");
         for flow in flows {
             let expected: Vec<_> = flow
                 .fpdus
                 .iter()
-                .map(|fpdu| (flow.begins.wrapping_add(fpdu.range.start as u32), fpdu.range.len()))
+                .map(|fpdu| (flow.first_sequence.wrapping_add(fpdu.range.start as u32), fpdu.range.len()))
                 .collect();
-            assert!(expected.len() > 20 && told[&flow.ports] == expected, "{sample}, {:?}", flow.ports);
+            assert!(expected.len() > 20 && framed[&flow.ports] == expected, "{sample}, {:?}", flow.ports);
         }
     }
 }
@@ -231,19 +231,19 @@ fn pieces_of_streams() {
 /// Loss in the capture accuses no end, and affects only transactions to which the lost packets
 /// belong.
 #[test]
-fn lost_segments_accuse_nobody() {
+fn lost_segments_accuse_no_end() {
     // Linux servers leave R clear and send with Invalidate. This is visible only if the capture has
     // the start frames.
     const CLEAR: &str = "invalidation-sender-flag";
     let is_violation = |finding: &Finding| {
-        judged::rule(finding).level == Level::Violation && finding.verdict == Verdict::Stands
+        judged::rule(finding).level == Level::Violation && finding.verdict == Verdict::Certain
     };
     for (sample, ends) in [("iwarp-nfs3", 1), ("iwarp-nfs4.1-midstream", 0), ("iwarp-nfs4.2-nconnect", 3)] {
         let capture = samples::capture(sample);
-        let whole = judged::findings(&capture);
-        let whole: Vec<_> = whole.iter().filter(|finding| is_violation(finding)).collect();
-        assert!(whole.iter().all(|finding| judged::rule(finding).id == CLEAR), "{sample}");
-        assert_eq!(whole.len(), ends, "{sample}");
+        let original = judged::findings(&capture);
+        let original: Vec<_> = original.iter().filter(|finding| is_violation(finding)).collect();
+        assert!(original.iter().all(|finding| judged::rule(finding).id == CLEAR), "{sample}");
+        assert_eq!(original.len(), ends, "{sample}");
         let all = run(sample).transactions.len();
         let mut random = fastrand::Rng::with_seed(5041);
         for _ in 0..40 {
@@ -266,24 +266,24 @@ fn lost_segments_accuse_nobody() {
 
 /// A capture with every segment twice has no retransmissions.
 #[test]
-fn segments_captured_twice() {
+fn segments_captured_twice_are_copies() {
     let capture = samples::capture("iwarp-nfs3");
-    let whole = run("iwarp-nfs3");
+    let original = run("iwarp-nfs3");
     let mut twice = capture.clone();
     twice.packets = capture.packets.iter().flat_map(|packet| [packet.clone(), packet.clone()]).collect();
     twice.renumber();
     let found = session::run(&twice);
-    let (once, again) = (said(&whole), said(&found));
+    let (once, again) = (results(&original), results(&found));
     assert_eq!(once.iter().zip(&again).find(|(once, again)| once != again), None);
     assert_eq!(once.len(), again.len());
-    assert_eq!(found.totals.copies, whole.totals.segments);
+    assert_eq!(found.totals.copies, original.totals.segments);
     assert!(found.connections.iter().all(|it| it.requester.sent.repeated_packets == 0));
 }
 
 /// Ports can be reused, whether or not the capture has the end of the first connection and the SYNs
 /// of the second.
 #[test]
-fn ports_used_again() {
+fn reused_ports_are_a_new_connection() {
     let first = samples::capture("iwarp-nfs3");
     let all = run("iwarp-nfs3").transactions.len();
     let mut second = first.clone();
@@ -300,7 +300,7 @@ fn ports_used_again() {
     // Without the MPA Request.
     let from_reply = mutate::keep(&second, |packet| packet.number > 4);
     for (second, name) in
-        [(second, "whole"), (without_syns, "without SYNs"), (from_reply, "from the Reply on")]
+        [(second, "complete"), (without_syns, "without SYNs"), (from_reply, "from the Reply on")]
     {
         let session = session::run(&mutate::merge(&first, &second));
         assert_eq!((session.connections.len(), session.transactions.len()), (2, 2 * all), "{name}");
@@ -313,20 +313,20 @@ fn ports_used_again() {
 
 /// If checksums or CRCs are wrong because of the capture, verification can be turned off.
 #[test]
-fn wrong_sums_can_be_overlooked() {
+fn checksum_verification_can_be_disabled() {
     let overlook = frame::Config { verify_icrc: false, ..frame::Config::default() };
     let run_with =
         |capture: &Capture, frame| session::run_with(capture, Config { frame, ..Config::default() });
-    let whole = samples::capture("iwarp-crc-lossy");
+    let original = samples::capture("iwarp-crc-lossy");
     let completed = |session: &Session| {
         let is_completed = |it: &&Transaction| it.outcome == Outcome::Completed;
         session.transactions.iter().filter(is_completed).count()
     };
     let all = completed(&run("iwarp-crc-lossy"));
     for wrong_crcs in [false, true] {
-        let mut capture = whole.clone();
+        let mut capture = original.clone();
         for packet in &mut capture.packets {
-            let Some(mut segment) = Segment::of(packet).filter(Segment::is_of_client) else { continue };
+            let Some(mut segment) = Segment::of(packet).filter(Segment::is_from_client) else { continue };
             // Segments damaged on the way must not be accepted, so their payload is removed.
             if segment.checksum == Checksum::Wrong {
                 segment.payload.clear();

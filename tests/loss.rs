@@ -16,14 +16,14 @@ use rdmascope_tests::judged::{self, rule};
 use rdmascope_tests::mutate::{self, CLIENT, Kind, SERVER, Variant};
 use rdmascope_tests::owners::owners;
 use rdmascope_tests::pcap::{self, Capture, Packet};
-use rdmascope_tests::segments::Dress;
+use rdmascope_tests::segments::Form;
 use rdmascope_tests::streams::{self, Flow};
 use rdmascope_tests::{samples, session};
 use rdmascope_wire::Xid;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A complete session and its results.
-struct Whole {
+struct Baseline {
     name: String,
     capture: Capture,
     owners: Owners,
@@ -48,37 +48,37 @@ impl Owners {
         if flows.is_empty() { Owners::Packets(owners(capture)) } else { Owners::Flows(flows) }
     }
 
-    fn hurt(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
+    fn affected(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
         match self {
             Owners::Packets(owners) => lost.iter().filter_map(|lost| owners.get(lost)).copied().collect(),
-            Owners::Flows(flows) => flows.iter().flat_map(|flow| flow.hurt(lost)).collect(),
+            Owners::Flows(flows) => flows.iter().flat_map(|flow| flow.affected(lost)).collect(),
         }
     }
 }
 
-impl Whole {
-    fn new(name: &str, capture: Capture) -> Whole {
-        Whole {
+impl Baseline {
+    fn new(name: &str, capture: Capture) -> Baseline {
+        Baseline {
             name: name.into(),
             owners: Owners::of(&capture),
             transactions: transactions(&capture),
             accusations: accusations(&capture).into_iter().map(|(id, _)| id).collect(),
-            events: lapses(&capture).into_iter().map(|event| event.kind).collect(),
+            events: notable_events(&capture).into_iter().map(|event| event.kind).collect(),
             capture,
         }
     }
 
     /// A session over TCP that is shown in several variants. In one of them the server does not
     /// listen on the NFS/RDMA port.
-    fn over_tcp(name: &str) -> Whole {
-        let mut whole = Whole::new(name, samples::capture(name));
-        whole.accusations.insert("binding-port".into());
-        whole
+    fn over_tcp(name: &str) -> Baseline {
+        let mut baseline = Baseline::new(name, samples::capture(name));
+        baseline.accusations.insert("binding-port".into());
+        baseline
     }
 
     /// Whether loss without a trace can look like this event. The last packets of a connection can be
     /// missing without a trace; over TCP, also the first ones of an end.
-    fn may_seem(&self, kind: events::Kind, variant: &Variant) -> bool {
+    fn may_look_like(&self, kind: events::Kind, variant: &Variant) -> bool {
         use events::Kind::{CallFailsAgain, CallWaited, CallsReplayed, RequestUnanswered, ServiceLost};
         let leaves_no_trace = match self.owners {
             Owners::Packets(_) => matches!(variant.kind, Kind::Late | Kind::NearCm | Kind::Burst),
@@ -90,26 +90,27 @@ impl Whole {
     }
 
     /// The wrong results for a variant.
-    fn complaints(&self, variant: &Variant, dress: Dress) -> Vec<String> {
+    fn complaints(&self, variant: &Variant, form: Form) -> Vec<String> {
         let mut complaints = Vec::new();
         for (id, line) in accusations(&variant.capture) {
             if !self.accusations.contains(&id) {
                 complaints.push(line);
             }
         }
-        for event in lapses(&variant.capture) {
-            if !self.events.contains(&event.kind) && !self.may_seem(event.kind, variant) {
+        for event in notable_events(&variant.capture) {
+            if !self.events.contains(&event.kind) && !self.may_look_like(event.kind, variant) {
                 complaints.push(format!("event {}: {}", event.kind.word(), event.text));
             }
         }
         // The header of an FPDU may contain a marker, which prevents resynchronization.
-        let has_markers = dress == Dress::Markers && !variant.lost.is_empty();
+        let has_markers = form == Form::Markers && !variant.lost.is_empty();
         if !variant.kind.keeps_transactions() || has_markers {
             return complaints;
         }
-        let hurt = self.owners.hurt(&variant.lost);
+        let affected = self.owners.affected(&variant.lost);
         let found = transactions(&variant.capture);
-        for (key, expected) in self.transactions.iter().filter(|((_, xid), _)| !hurt.contains(&Xid(*xid))) {
+        for (key, expected) in self.transactions.iter().filter(|((_, xid), _)| !affected.contains(&Xid(*xid)))
+        {
             let found = found.get(key);
             if found != Some(expected) {
                 let found = found.map_or("none".into(), |found| found.join(" | "));
@@ -123,13 +124,13 @@ impl Whole {
 /// The findings that accuse an end, each with the ID of its rule.
 fn accusations(capture: &Capture) -> Vec<(String, String)> {
     let accuses =
-        |finding: &Finding| finding.verdict == Verdict::Stands && rule(finding).level != Level::Advice;
+        |finding: &Finding| finding.verdict == Verdict::Certain && rule(finding).level != Level::Advice;
     let found = judged::findings(capture).into_iter().filter(accuses);
     found.map(|finding| (rule(&finding).id.into(), judged::line(&finding))).collect()
 }
 
 /// The events of a capture, except connections made and closed, and recovery.
-fn lapses(capture: &Capture) -> Vec<SessionEvent> {
+fn notable_events(capture: &Capture) -> Vec<SessionEvent> {
     let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
     let mut events = Events::default();
     for record in session::records(capture) {
@@ -143,8 +144,8 @@ fn lapses(capture: &Capture) -> Vec<SessionEvent> {
     events.list(last).into_iter().filter(|event| !harmless(event)).collect()
 }
 
-/// The part of each transaction that must not change: all except times, frames and facts about the
-/// whole connection.
+/// The part of each transaction that must not change: all except times, frames and properties of
+/// the connection.
 fn transactions(capture: &Capture) -> BTreeMap<Key, Vec<String>> {
     let mut all: BTreeMap<Key, Vec<String>> = BTreeMap::new();
     let session = session::run(capture);
@@ -165,13 +166,13 @@ fn content(transaction: &Transaction, over_tcp: bool) -> String {
     for name in session::names(transaction) {
         let _ = write!(text, " {name}");
     }
-    let mut message = |what: &str, message: &Option<Message>| {
+    let mut message = |which: &str, message: &Option<Message>| {
         let Some(message) = message else { return };
         let Message { send_length, message_length, missing, read_chunks, write_chunks, reply_chunk, .. } =
             message;
         let _ = write!(
             text,
-            ", {what} {send_length} of {message_length:?} {} {} {} lacks {missing:?}",
+            ", {which} {send_length} of {message_length:?} {} {} {} lacks {missing:?}",
             read_chunks.len(),
             write_chunks.len(),
             reply_chunk.is_some()
@@ -219,18 +220,18 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
-    let sample = |name: &str| Whole::new(name, samples::capture(name));
+fn loss_accuses_no_end_and_affects_only_lost_transactions() {
+    let sample = |name: &str| Baseline::new(name, samples::capture(name));
     let twice = |name: &str, first: &Capture, second: &Capture| {
-        let mut whole = Whole::new(&format!("{name}, reconnected"), reconnected(first, second.clone()));
+        let mut baseline = Baseline::new(&format!("{name}, reconnected"), reconnected(first, second.clone()));
         // The second session has the IDs of the first, so a return in it can seem to be missing.
-        whole.events.extend([events::Kind::RecallUnanswered, events::Kind::StateLost]);
-        whole
+        baseline.events.extend([events::Kind::RecallUnanswered, events::Kind::StateLost]);
+        baseline
     };
     let basic = samples::capture("nfs3-basic");
     let recall = samples::capture("nfs4.1-backchannel-recall");
     let long = begun_with_a_long_reply(&recall);
-    let wholes = [
+    let baselines = [
         sample("nfs3-basic"),
         sample("nfs4.1-backchannel-recall"),
         twice("nfs3-basic", &basic, &basic),
@@ -238,25 +239,30 @@ fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
         twice("nfs4.1-backchannel-recall", &recall, &recall),
         sample("nfs4.2-basic"),
         twice("a Long Reply first", &recall, &long),
-        Whole::new("a Long Reply first", long),
+        Baseline::new("a Long Reply first", long),
         sample("nfs4.2-mtu4096-large-io"),
         sample("nfs3-odd-direct"),
         sample("nfs4.2-directories"),
     ];
-    for whole in &wholes {
-        assert!(whole.transactions.len() > 20, "{}: {} transactions", whole.name, whole.transactions.len());
+    for baseline in &baselines {
+        assert!(
+            baseline.transactions.len() > 20,
+            "{}: {} transactions",
+            baseline.name,
+            baseline.transactions.len()
+        );
     }
     let kinds = mutate::Kind::ALL.len() as u64;
     judge(|seed| {
-        let whole = &wholes[(seed / kinds) as usize % wholes.len()];
-        (whole, Dress::Plain, mutate::variant(&whole.capture, seed))
+        let baseline = &baselines[(seed / kinds) as usize % baselines.len()];
+        (baseline, Form::Plain, mutate::variant(&baseline.capture, seed))
     });
 }
 
 /// The client acknowledges a packet of the server from before the first one in the capture. It may be
 /// the reply.
 #[test]
-fn an_acknowledged_packet_that_is_missing_may_be_the_reply() {
+fn missing_acknowledged_packet_may_be_the_reply() {
     let mut session = mutate::without_cm(&samples::capture("nfs3-basic"));
     let is_reply = |packet: &Packet| packet.source() == SERVER && packet.starts_message();
     let reply = session.packets.iter().position(is_reply).expect("the server replies");
@@ -270,7 +276,7 @@ fn an_acknowledged_packet_that_is_missing_may_be_the_reply() {
 
 /// A new session with the ID of a destroyed one begins its sequence IDs again.
 #[test]
-fn a_session_with_the_id_of_a_destroyed_one_is_another() {
+fn reused_session_id_begins_a_new_session() {
     /// A variant that lacks packets of both sessions. The rule accused it before it had this exception.
     const SEED: u64 = 12_390;
     let session = samples::capture("nfs4.1-backchannel-recall");
@@ -281,76 +287,76 @@ fn a_session_with_the_id_of_a_destroyed_one_is_another() {
 
 /// The same for replies in Read chunks of the server.
 #[test]
-fn loss_of_replies_that_are_pulled_accuses_no_end() {
-    let mut whole = Whole::new(samples::RELIABLE_REPLY, samples::capture(samples::RELIABLE_REPLY));
+fn loss_of_pulled_replies_accuses_no_end() {
+    let mut baseline = Baseline::new(samples::RELIABLE_REPLY, samples::capture(samples::RELIABLE_REPLY));
     // The client pulls a reply again after 15 s. Without the first attempt, that is an outage.
-    whole.events.insert(events::Kind::ServiceLost);
+    baseline.events.insert(events::Kind::ServiceLost);
     // If the capture has no earlier reply in a Read chunk, one without its call looks like a Long Call
     // of the server. If the REP comes after the first call, the connection is a second one for the call.
-    whole.transactions.clear();
+    baseline.transactions.clear();
     let kinds = mutate::Kind::ALL.len() as u64;
     judge(|seed| {
         // The client answers within 10 us. Jitter reorders the packets of one end, and the judge takes
         // their order as certain.
         let jitters = Kind::ALL[(seed % kinds) as usize] == Kind::Jitter;
         let seed = if jitters { seed - seed % kinds } else { seed };
-        (&whole, Dress::Plain, mutate::variant(&whole.capture, seed))
+        (&baseline, Form::Plain, mutate::variant(&baseline.capture, seed))
     });
 }
 
 /// The capture shows a reply in a Read chunk before its call.
 #[test]
-fn a_pulled_reply_may_come_before_its_call() {
-    let whole = Whole::new(samples::RELIABLE_REPLY, samples::capture(samples::RELIABLE_REPLY));
-    let mut capture = whole.capture.clone();
+fn pulled_reply_may_come_before_its_call() {
+    let baseline = Baseline::new(samples::RELIABLE_REPLY, samples::capture(samples::RELIABLE_REPLY));
+    let mut capture = baseline.capture.clone();
     let at = |xid: u32| move |packet: &Packet| packet.starts_message() && packet.xid() == Some(xid);
     let call = capture.packets.iter().position(at(0xdf40_a497)).expect("the call");
     let reply = capture.packets.iter().skip(call + 1).position(at(0xdf40_a497)).expect("the reply");
     mutate::reorder(&mut capture, call + 1 + reply, call);
     let variant = Variant { kind: mutate::Kind::One, capture, lost: HashSet::new() };
-    let complaints = whole.complaints(&variant, Dress::Plain);
+    let complaints = baseline.complaints(&variant, Form::Plain);
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
 /// The same over TCP, in all variants of the segments.
 #[test]
-fn loss_over_tcp_costs_only_what_was_lost() {
-    let wholes = samples::IWARP.map(Whole::over_tcp);
-    let mut dressed = HashMap::new();
+fn loss_over_tcp_affects_only_lost_transactions() {
+    let baselines = samples::IWARP.map(Baseline::over_tcp);
+    let mut captures = HashMap::new();
     let kinds = mutate::Kind::ALL.len() as u64;
     judge(|seed| {
         let round = seed / kinds;
-        let at = round as usize % wholes.len();
+        let at = round as usize % baselines.len();
         // The variant changes each time; the numbers of variants and samples are not equal.
-        let dress = Dress::ALL[(round as usize + round as usize / wholes.len()) % Dress::ALL.len()];
-        let whole = &wholes[at];
-        let shown = dressed.entry((at, dress)).or_insert_with(|| dress.on(&whole.capture));
-        (whole, dress, mutate::dressed_variant(&whole.capture, shown, seed))
+        let form = Form::ALL[(round as usize + round as usize / baselines.len()) % Form::ALL.len()];
+        let baseline = &baselines[at];
+        let shown = captures.entry((at, form)).or_insert_with(|| form.apply(&baseline.capture));
+        (baseline, form, mutate::variant_in_form(&baseline.capture, shown, seed))
     });
 }
 
 /// A session gives the same results in all variants.
 #[test]
-fn a_session_over_tcp_is_the_same_in_every_dress() {
+fn tcp_session_gives_the_same_results_in_every_variant() {
     for sample in samples::IWARP {
-        let whole = Whole::over_tcp(sample);
-        for dress in Dress::ALL {
-            let capture = dress.on(&whole.capture);
+        let baseline = Baseline::over_tcp(sample);
+        for form in Form::ALL {
+            let capture = form.apply(&baseline.capture);
             let variant = Variant { kind: mutate::Kind::One, capture, lost: HashSet::new() };
-            let complaints = whole.complaints(&variant, dress);
-            assert!(complaints.is_empty(), "{sample}, {dress:?}: {complaints:#?}");
+            let complaints = baseline.complaints(&variant, form);
+            assert!(complaints.is_empty(), "{sample}, {form:?}: {complaints:#?}");
         }
     }
 }
 
 /// Fails if a seed's variant is judged wrongly.
-fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Whole, Dress, Variant)) {
+fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Baseline, Form, Variant)) {
     let first = number("RDMASCOPE_FIRST_VARIANT", 0);
     let seeds = first..first + number("RDMASCOPE_VARIANTS", 500);
     let (mut wrong, mut count) = (String::new(), 0);
     for seed in seeds.clone() {
-        let (whole, dress, variant) = variant(seed);
-        let complaints = whole.complaints(&variant, dress);
+        let (baseline, form, variant) = variant(seed);
+        let complaints = baseline.complaints(&variant, form);
         if complaints.is_empty() {
             continue;
         }
@@ -364,9 +370,9 @@ fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Whole, Dress, Variant)) {
         lost.truncate(12);
         let _ = writeln!(
             wrong,
-            "\nvariant {seed}, {:?} of {}, {dress:?}, {} lost: {lost:?}",
+            "\nvariant {seed}, {:?} of {}, {form:?}, {} lost: {lost:?}",
             variant.kind,
-            whole.name,
+            baseline.name,
             variant.lost.len()
         );
         for complaint in complaints.iter().take(4) {

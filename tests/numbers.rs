@@ -1,4 +1,4 @@
-//! Connection numbers have no gaps, whatever the capture lacks and whatever events are requested.
+//! Connection numbers have no gaps, for any missing packets and any requested events.
 
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::connection::{Connection, FlowKey};
@@ -79,55 +79,55 @@ const MILLISECOND: i64 = 1_000_000;
 /// Checks that every number from 1 on belongs to one connection, and that every number in an event
 /// is one of these.
 #[track_caller]
-fn assert_no_hole(found: &Numbered, what: &str) {
+fn assert_no_gap(found: &Numbered, label: &str) {
     let mut numbers = found.numbers();
     numbers.sort_unstable();
     let expected: Vec<u32> = (1..=found.connections.len() as u32).collect();
-    assert_eq!(numbers, expected, "{what}");
+    assert_eq!(numbers, expected, "{label}");
     let of_packets = found.packets.iter().filter_map(|(_, number)| number.as_ref());
     for number in found.transactions.iter().chain(&found.findings).chain(of_packets) {
-        assert!(found.connection(*number).is_some(), "{what}: {number}");
+        assert!(found.connection(*number).is_some(), "{label}: {number}");
     }
 }
 
 #[test]
-fn no_number_is_left_out() {
+fn connection_numbers_have_no_gaps() {
     for name in samples::ALL {
-        let whole = samples::capture(name);
-        let starts = (0..whole.packets.len()).step_by(whole.packets.len() / 48 + 1);
-        for start in (1..16.min(whole.packets.len())).chain(starts) {
-            let found = Numbered::of(&mutate::from(&whole, start), all());
-            assert_no_hole(&found, &format!("{name} from {start} on"));
+        let original = samples::capture(name);
+        let starts = (0..original.packets.len()).step_by(original.packets.len() / 48 + 1);
+        for start in (1..16.min(original.packets.len())).chain(starts) {
+            let found = Numbered::of(&mutate::from(&original, start), all());
+            assert_no_gap(&found, &format!("{name} from {start} on"));
         }
     }
 }
 
 #[test]
-fn no_number_is_left_out_of_two_sessions() {
+fn connection_numbers_of_two_sessions_have_no_gaps() {
     let mut pairs = 0;
     for name in samples::MOUNTS {
-        let whole = samples::capture(name);
-        for (start, capture) in from_the_middle(&whole) {
+        let original = samples::capture(name);
+        for (start, capture) in from_the_middle(&original) {
             let found = Numbered::of(&capture, all());
-            assert_no_hole(&found, &format!("{name} from {start} on"));
+            assert_no_gap(&found, &format!("{name} from {start} on"));
             pairs += u32::from(found.connections.len() == 2);
         }
         for seed in 0..8 {
-            let capture = mutate::variant(&mutate::side_by_side(&whole, 50 * MILLISECOND), seed).capture;
+            let capture = mutate::variant(&mutate::side_by_side(&original, 50 * MILLISECOND), seed).capture;
             let capture = mutate::from(&capture, seed as usize % 4 * capture.packets.len() / 4);
-            assert_no_hole(&Numbered::of(&capture, all()), &format!("{name}, variant {seed}"));
+            assert_no_gap(&Numbered::of(&capture, all()), &format!("{name}, variant {seed}"));
         }
     }
     assert!(pairs > 100, "captures in which both sessions were assembled: {pairs}");
 }
 
 #[test]
-fn what_is_asked_of_the_engine_changes_no_number() {
+fn requested_events_do_not_change_numbers() {
     for name in samples::MOUNTS {
-        let whole = samples::capture(name);
-        let two = mutate::side_by_side(&whole, MILLISECOND);
+        let original = samples::capture(name);
+        let two = mutate::side_by_side(&original, MILLISECOND);
         let lossy = (0..12).map(|seed| mutate::variant(&two, seed).capture);
-        let captures = from_the_middle(&whole).map(|(_, capture)| capture).step_by(3).chain(lossy);
+        let captures = from_the_middle(&original).map(|(_, capture)| capture).step_by(3).chain(lossy);
         for (index, capture) in captures.enumerate() {
             let (expected, found) =
                 (Numbered::of(&capture, all()), Numbered::of(&capture, Config::default()));
@@ -143,11 +143,11 @@ fn what_is_asked_of_the_engine_changes_no_number() {
 }
 
 #[test]
-fn a_packet_shows_the_number_of_its_connection_or_none_yet() {
+fn packets_have_the_number_of_their_connection_or_none() {
     for name in samples::MOUNTS {
-        let whole = samples::capture(name);
-        for start in (0..whole.packets.len()).step_by(whole.packets.len() / 24) {
-            let found = Numbered::of(&mutate::without_cm(&mutate::from(&whole, start)), all());
+        let original = samples::capture(name);
+        for start in (0..original.packets.len()).step_by(original.packets.len() / 24) {
+            let found = Numbered::of(&mutate::without_cm(&mutate::from(&original, start)), all());
             let most = packets_without(&found, &format!("{name} from {start} on"));
             assert!(most <= 1024, "{name} from {start} on: {most} packets of a half-flow without a number");
         }
@@ -155,17 +155,17 @@ fn a_packet_shows_the_number_of_its_connection_or_none_yet() {
 }
 
 #[test]
-fn a_direction_that_is_alone_has_a_number_soon() {
+fn single_direction_gets_a_number_soon() {
     for name in samples::MOUNTS {
-        let whole = mutate::without_cm(&samples::capture(name));
+        let original = mutate::without_cm(&samples::capture(name));
         for host in [CLIENT, SERVER] {
-            let one = mutate::keep(&whole, |packet| packet.source() == host);
+            let one = mutate::keep(&original, |packet| packet.source() == host);
             for start in (0..one.packets.len()).step_by(one.packets.len() / 12) {
                 let found = Numbered::of(&mutate::from(&one, start), all());
-                let what = format!("{name}, {host} from {start} on");
-                assert_no_hole(&found, &what);
-                let most = packets_without(&found, &what);
-                assert!(most <= 64, "{what}: {most} packets without a number");
+                let label = format!("{name}, {host} from {start} on");
+                assert_no_gap(&found, &label);
+                let most = packets_without(&found, &label);
+                assert!(most <= 64, "{label}: {most} packets without a number");
             }
         }
     }
@@ -174,25 +174,25 @@ fn a_direction_that_is_alone_has_a_number_soon() {
 /// The most packets of a half-flow without a number. All later packets must have the number of
 /// their connection.
 #[track_caller]
-fn packets_without(found: &Numbered, what: &str) -> u32 {
+fn packets_without(found: &Numbered, label: &str) -> u32 {
     let (mut without, mut with) = (HashMap::<FlowKey, u32>::new(), HashMap::new());
     for (flow, number) in &found.packets {
         let Some(number) = number else {
             *without.entry(*flow).or_default() += 1;
-            assert!(!with.contains_key(flow), "{what}: a number is never taken back");
+            assert!(!with.contains_key(flow), "{label}: a flow never loses its number");
             continue;
         };
         let connection = found.connection(*number).expect("a connection has this number");
         let ends = [&connection.requester, &connection.responder];
-        let is_it = ends.iter().any(|end| end.qpn == Some(flow.destination_qp));
-        assert!(is_it, "{what}: {flow:?} does not belong to connection {number}");
-        assert_eq!(*with.entry(*flow).or_insert(*number), *number, "{what}");
+        let is_end = ends.iter().any(|end| end.qpn == Some(flow.destination_qp));
+        assert!(is_end, "{label}: {flow:?} does not belong to connection {number}");
+        assert_eq!(*with.entry(*flow).or_insert(*number), *number, "{label}");
     }
     without.values().max().copied().unwrap_or_default()
 }
 
 #[test]
-fn where_the_connect_was_captured_every_packet_has_its_number() {
+fn packets_after_a_captured_connect_have_a_number() {
     for name in samples::MOUNTS {
         let found = Numbered::of(&samples::capture(name), all());
         assert!(found.packets.iter().all(|(_, number)| number.is_some()), "{name}");

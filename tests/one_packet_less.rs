@@ -14,7 +14,7 @@ fn without(capture: &Capture, lost: &Packet) -> Capture {
 }
 
 #[test]
-fn the_packets_owners_are_told_rightly() {
+fn owners_maps_packets_to_traced_xids() {
     // Of 181 frames, 5 are CM messages and 88 are acknowledgements.
     let capture = samples::capture("nfs4.1-backchannel-recall");
     assert_eq!(owners(&capture).len(), 181 - 5 - 88);
@@ -28,29 +28,29 @@ fn the_packets_owners_are_told_rightly() {
 }
 
 #[test]
-fn dropping_any_one_packet_touches_only_its_own_transaction() {
+fn dropping_one_packet_affects_only_its_transaction() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let owners = owners(&capture);
-    let whole = session::run(&capture);
-    assert!(!whole.transactions.is_empty(), "the whole session gives no transactions");
+    let original = session::run(&capture);
+    assert!(!original.transactions.is_empty(), "the original session gives no transactions");
     for lost in &capture.packets {
         let rest = session::run(&without(&capture, lost));
         let owner = owners.get(&lost.number);
-        let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
+        let label = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
         let is_ack = lost.opcode() == opcode::ACKNOWLEDGE;
         let view = if is_ack { session::all_but_acknowledgement } else { session::all_but_busy_times };
-        session::compare_transactions(&what, &whole, &rest, view, |_, xid| owner == Some(&xid));
+        session::compare_transactions(&label, &original, &rest, view, |_, xid| owner == Some(&xid));
     }
 }
 
 #[test]
-fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
+fn dropping_a_bulk_packet_affects_only_its_transaction() {
     // The first WRITE with a Read chunk and the first READs with Write chunks: messages of several
     // packets.
     let capture = samples::capture("nfs4.2-basic");
     let owners = owners(&capture);
-    let whole = session::run(&capture);
-    assert!(!whole.transactions.is_empty(), "the whole session gives no transactions");
+    let original = session::run(&capture);
+    assert!(!original.transactions.is_empty(), "the original session gives no transactions");
     let bulk = |packet: &&Packet| {
         packet.is_rc() && !matches!(packet.opcode(), opcode::ACKNOWLEDGE | opcode::SEND_ONLY)
     };
@@ -59,25 +59,25 @@ fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
         let rest = session::run(&without(&capture, lost));
         let owner = owners.get(&lost.number);
         assert!(owner.is_some(), "frame {}", lost.number);
-        let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
-        session::compare_transactions(&what, &whole, &rest, session::all_but_busy_times, |_, xid| {
+        let label = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
+        session::compare_transactions(&label, &original, &rest, session::all_but_busy_times, |_, xid| {
             owner == Some(&xid)
         });
     }
 }
 
 /// Compares the session without these frames, except for the transactions of the frames.
-fn compare_without(capture: &Capture, whole: &session::Session, owners: &HashMap<u64, Xid>, lost: &[u64]) {
+fn compare_without(capture: &Capture, original: &session::Session, owners: &HashMap<u64, Xid>, lost: &[u64]) {
     let rest = session::run(&mutate::keep(capture, |packet| !lost.contains(&packet.number)));
-    let touched: Vec<Xid> = lost.iter().filter_map(|frame| owners.get(frame).copied()).collect();
-    let what = format!("without frames {lost:?}");
-    session::compare_transactions(&what, whole, &rest, session::all_but_acknowledgement, |_, xid| {
-        touched.contains(&xid)
+    let affected: Vec<Xid> = lost.iter().filter_map(|frame| owners.get(frame).copied()).collect();
+    let label = format!("without frames {lost:?}");
+    session::compare_transactions(&label, original, &rest, session::all_but_acknowledgement, |_, xid| {
+        affected.contains(&xid)
     });
     // The acknowledgement of a call may change only if its ACK was lost.
     let acknowledged = acknowledged_by(capture, owners, lost);
-    session::compare_transactions(&what, whole, &rest, session::all_but_busy_times, |_, xid| {
-        touched.contains(&xid) || acknowledged.contains(&xid)
+    session::compare_transactions(&label, original, &rest, session::all_but_busy_times, |_, xid| {
+        affected.contains(&xid) || acknowledged.contains(&xid)
     });
 }
 
@@ -105,12 +105,12 @@ fn acknowledged_by(capture: &Capture, owners: &HashMap<u64, Xid>, frames: &[u64]
 // Without the REP the two half-flows are not paired at first, and the first lost calls leave gaps
 // without an acknowledgement. Replies wait for the calls in these gaps.
 #[test]
-fn dropping_packets_around_the_connect_touches_only_their_transactions() {
+fn dropping_connect_packets_affects_only_their_transactions() {
     let capture = samples::capture("nfs3-basic");
     let owners = owners(&capture);
-    let whole = session::run(&capture);
-    assert_eq!(whole.transactions.len(), 265);
-    compare_without(&capture, &whole, &owners, &[2, 5, 6, 8, 20, 26]);
+    let original = session::run(&capture);
+    assert_eq!(original.transactions.len(), 265);
+    compare_without(&capture, &original, &owners, &[2, 5, 6, 8, 20, 26]);
     // Sets of frames from Knuth's MMIX generator, the same in each run.
     let mut state: u64 = 1;
     let mut below = |bound: u64| {
@@ -122,12 +122,12 @@ fn dropping_packets_around_the_connect_touches_only_their_transactions() {
         lost.push(2);
         lost.sort_unstable();
         lost.dedup();
-        compare_without(&capture, &whole, &owners, &lost);
+        compare_without(&capture, &original, &owners, &lost);
     }
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_byte_range_is_reported() {
     // The loss of one RDMA WRITE packet of a READ reply: the transaction lists the missing byte
     // range.
     let capture = samples::capture("nfs4.2-basic");

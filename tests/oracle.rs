@@ -32,13 +32,13 @@ fn chunk(segments: &[trace::Segment]) -> Option<Chunk> {
 /// Runs `judge` on the transaction of every XID in `expected`. A missing transaction is a
 /// difference.
 fn for_each<'a, T: 'a>(
-    what: &str,
+    label: &str,
     session: &Session,
     direction: Direction,
     expected: impl IntoIterator<Item = (u32, T)>,
     mut judge: impl FnMut(&mut Differences, &str, T, &Transaction),
 ) {
-    let mut differences = Differences::of(what);
+    let mut differences = Differences::of(label);
     for (xid, expected) in expected {
         let place = format!("xid 0x{xid:08x}");
         match session.find(direction, xid) {
@@ -61,8 +61,8 @@ fn part<'a>(
 }
 
 #[test]
-fn every_marshalled_call_is_there_as_it_was_marshalled() {
-    for sample in samples::whole_sessions() {
+fn calls_match_the_client_trace() {
+    for sample in samples::complete_sessions() {
         let session = session::run(&samples::capture(sample));
         let trace = samples::client_trace(sample);
         let expected = trace.marshals.iter().map(|marshal| (marshal.xid, marshal));
@@ -112,7 +112,7 @@ fn every_marshalled_call_is_there_as_it_was_marshalled() {
 }
 
 #[test]
-fn every_forward_transaction_was_marshalled_and_is_reported_once() {
+fn forward_transactions_are_the_marshalled_calls() {
     for sample in samples::MOUNTS {
         let session = session::run(&samples::capture(sample));
         let sent: Vec<Xid> =
@@ -129,8 +129,8 @@ fn every_forward_transaction_was_marshalled_and_is_reported_once() {
 }
 
 #[test]
-fn every_reply_is_there_with_its_credits() {
-    for sample in samples::whole_sessions() {
+fn replies_complete_with_the_traced_credits() {
+    for sample in samples::complete_sessions() {
         let session = session::run(&samples::capture(sample));
         let trace = samples::client_trace(sample);
         for_each(
@@ -151,8 +151,8 @@ fn every_reply_is_there_with_its_credits() {
 }
 
 #[test]
-fn callbacks_run_backward() {
-    for sample in samples::whole_sessions() {
+fn callbacks_are_backward_transactions() {
+    for sample in samples::complete_sessions() {
         let session = session::run(&samples::capture(sample));
         let trace = samples::client_trace(sample);
         let server = samples::server_trace(sample);
@@ -183,8 +183,8 @@ fn callbacks_run_backward() {
 }
 
 #[test]
-fn the_server_received_what_is_reported() {
-    for sample in samples::whole_sessions() {
+fn calls_match_the_server_trace() {
+    for sample in samples::complete_sessions() {
         let session = session::run(&samples::capture(sample));
         let callbacks = samples::client_trace(sample).callbacks;
         let server = samples::server_trace(sample);
@@ -220,8 +220,8 @@ fn the_server_received_what_is_reported() {
 }
 
 #[test]
-fn replies_return_the_segments_that_the_server_filled() {
-    for sample in samples::whole_sessions() {
+fn replies_return_the_segments_in_the_server_trace() {
+    for sample in samples::complete_sessions() {
         let session = session::run(&samples::capture(sample));
         let mut expected: BTreeMap<u32, Vec<rpcrdma::Segment>> = BTreeMap::new();
         let calls: BTreeSet<u32> =
@@ -253,7 +253,7 @@ fn replies_return_the_segments_that_the_server_filled() {
                 differences.equal(format!("{place} segments"), segments, returned);
                 // All bytes that the reply reports were moved, and each is counted once.
                 differences.equal(format!("{place} bytes written"), bytes, transaction.timing.written_bytes);
-                // A Long Reply is an RDMA_NOMSG, and its whole message is in the Reply chunk.
+                // A Long Reply is an RDMA_NOMSG, and its complete message is in the Reply chunk.
                 if reply.procedure == Procedure::Nomsg {
                     differences.equal(format!("{place} message"), Some(bytes), reply.message_length);
                 }
@@ -263,8 +263,8 @@ fn replies_return_the_segments_that_the_server_filled() {
 }
 
 #[test]
-fn calls_with_read_chunks_moved_all_their_bytes_once() {
-    for sample in samples::whole_sessions() {
+fn bytes_of_read_chunks_are_counted_once() {
+    for sample in samples::complete_sessions() {
         let trace = samples::client_trace(sample);
         let session = session::run(&samples::capture(sample));
         let mut differences = Differences::of(sample);
@@ -279,7 +279,7 @@ fn calls_with_read_chunks_moved_all_their_bytes_once() {
 }
 
 #[test]
-fn connections_and_their_inline_thresholds() {
+fn inline_thresholds_match_the_client_trace() {
     for sample in samples::MOUNTS {
         let session = session::run(&samples::capture(sample));
         let [(send, receive)] = samples::client_trace(sample).thresholds[..] else {
@@ -349,8 +349,8 @@ fn wire_operation(row: &str) -> &str {
 /// not `ulb::principal_operation`.
 fn purpose(operations: &[&'static str]) -> &'static str {
     // Operations that prepare another one, or fetch attributes along with it.
-    const BESIDE: [&str; 7] = ["SEQUENCE", "PUTFH", "SAVEFH", "RESTOREFH", "GETFH", "ACCESS", "GETATTR"];
-    if let Some(name) = operations.iter().find(|name| !BESIDE.contains(name) && **name != "PUTROOTFH") {
+    const AUXILIARY: [&str; 7] = ["SEQUENCE", "PUTFH", "SAVEFH", "RESTOREFH", "GETFH", "ACCESS", "GETATTR"];
+    if let Some(name) = operations.iter().find(|name| !AUXILIARY.contains(name) && **name != "PUTROOTFH") {
         return name;
     }
     // LOOKUP_ROOT has GETFH. SECINFO_NO_NAME also begins with PUTROOTFH but matched above.
@@ -401,7 +401,7 @@ fn compare_with_mountstats(
 }
 
 #[test]
-fn mountstats_of_nfs3() {
+fn nfs3_transactions_match_mountstats() {
     for sample in ["nfs3-basic", "nfs3-lossy"] {
         compare_with_mountstats(
             sample,
@@ -423,7 +423,7 @@ fn mountstats_of_nfs3() {
 }
 
 #[test]
-fn mountstats_of_nfs4() {
+fn nfs4_transactions_match_mountstats() {
     for sample in samples::MOUNTS.into_iter().filter(|sample| sample.starts_with("nfs4")) {
         compare_with_mountstats(
             sample,
@@ -438,7 +438,7 @@ fn mountstats_of_nfs4() {
 }
 
 #[test]
-fn what_comes_after_the_mountstats_is_the_unmount() {
+fn last_calls_are_those_of_the_unmount() {
     // The last calls of an NFSv4.1 mount, which no row covers.
     for sample in samples::MOUNTS.into_iter().filter(|sample| sample.starts_with("nfs4")) {
         let session = session::run(&samples::capture(sample));
@@ -465,8 +465,8 @@ fn nfsacl_and_nfs3_share_the_connection() {
 }
 
 #[test]
-fn the_bytes_of_the_files_are_all_there() {
-    // Files were written and read back with equal md5 sums (truth.txt), so the READs returned whole
+fn reads_return_complete_files() {
+    // Files were written and read back with equal md5 sums (truth.txt), so the READs returned complete
     // files.
     for (sample, bytes) in [
         ("nfs3-basic", 262_144),

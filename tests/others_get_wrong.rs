@@ -25,12 +25,12 @@ fn run(capture: &Capture) -> Session {
 }
 
 fn same(
-    what: &str,
+    label: &str,
     expected: &Session,
     actual: &Session,
     view: impl Fn(&rdmascope_dissector::transaction::Transaction) -> String,
 ) {
-    compare_transactions(what, expected, actual, view, |_, _| false);
+    compare_transactions(label, expected, actual, view, |_, _| false);
 }
 
 fn index_of(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> usize {
@@ -46,7 +46,7 @@ fn only_connection(session: &Session) -> &Connection {
 
 // Replies with READ data in Write chunks are "Malformed Packet" in tshark's single pass.
 #[test]
-fn read_replies_by_write_chunk_are_whole_in_a_single_pass() {
+fn read_replies_by_write_chunk_are_complete_in_one_pass() {
     for sample in samples::MOUNTS {
         let session = run(&samples::capture(sample));
         // The client's trace lists the calls that offer a Write chunk; the server's trace has the
@@ -101,15 +101,15 @@ fn psns_may_wrap_inside_a_message() {
         ("nfs4.2-mtu4096-large-io", opcode::WRITE_FIRST, SERVER),
     ] {
         let capture = samples::capture(sample);
-        let whole = run(&capture);
+        let original = run(&capture);
         // READ responses use the PSNs of the requester, here the server.
         let first = &capture.packets[index_of(&capture, |packet| packet.is_rc() && packet.opcode() == kind)];
         for into in 1..4 {
             // The FIRST has PSN 2^24 - into, so the packet `into` later has PSN 0.
             let mut wrapped = capture.clone();
             mutate::shift_psn(&mut wrapped, sender, 2 * PSNS - into - first.psn());
-            let what = format!("{sample}: wrap {into} packets into the message of frame {}", first.number);
-            same(&what, &whole, &run(&wrapped), session::all_but_numbers);
+            let label = format!("{sample}: wrap {into} packets into the message of frame {}", first.number);
+            same(&label, &original, &run(&wrapped), session::all_but_numbers);
         }
     }
 }
@@ -117,22 +117,22 @@ fn psns_may_wrap_inside_a_message() {
 #[test]
 fn psns_may_wrap_between_sends_of_the_client() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
-    let whole = run(&capture);
+    let original = run(&capture);
     let first = capture.packets[index_of(&capture, |packet| packet.xid().is_some())].psn();
     for into in 0..40 {
         let mut wrapped = capture.clone();
         mutate::shift_psn(&mut wrapped, CLIENT, 2 * PSNS - into - first);
-        let what = format!("client's PSN 0 at request {into}");
-        same(&what, &whole, &run(&wrapped), session::all_but_numbers);
+        let label = format!("client's PSN 0 at request {into}");
+        same(&label, &original, &run(&wrapped), session::all_but_numbers);
     }
 }
 
 // A LAST captured before its FIRST silently breaks reassembly.
 #[test]
-fn a_last_may_be_captured_before_its_first() {
+fn last_packet_may_be_captured_before_the_first() {
     for sample in ["nfs3-basic", "nfs4.2-basic"] {
         let capture = samples::capture(sample);
-        let whole = run(&capture);
+        let original = run(&capture);
         for (first_opcode, last_opcode) in [
             (opcode::WRITE_FIRST, opcode::WRITE_LAST),
             (opcode::READ_RESPONSE_FIRST, opcode::READ_RESPONSE_LAST),
@@ -148,22 +148,22 @@ fn a_last_may_be_captured_before_its_first() {
                     .expect("a message has its LAST");
             let mut altered = capture.clone();
             mutate::reorder(&mut altered, last, first);
-            let what = format!("{sample}: the LAST of frame {} moved to its FIRST, {}", last + 1, first + 1);
-            same(&what, &whole, &run(&altered), session::content);
+            let label = format!("{sample}: the LAST of frame {} moved to its FIRST, {}", last + 1, first + 1);
+            same(&label, &original, &run(&altered), session::content);
             let mut altered = capture.clone();
             mutate::reorder(&mut altered, first, last);
-            let what =
+            let label =
                 format!("{sample}: the FIRST of frame {} moved after its LAST, {}", first + 1, last + 1);
-            same(&what, &whole, &run(&altered), session::content);
+            same(&label, &original, &run(&altered), session::content);
         }
     }
 }
 
 // A later call reuses an R_Key and offset.
 #[test]
-fn memory_may_be_registered_again_under_the_same_name() {
+fn handles_and_offsets_may_be_reused() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
-    let whole = run(&capture);
+    let original = run(&capture);
     // All handles are equal, and offsets lack the XID that made them unique, so later calls name
     // the same memory.
     let low = |offset: u64| offset & 0xffff_ffff;
@@ -181,7 +181,7 @@ fn memory_may_be_registered_again_under_the_same_name() {
     assert!(names.len() < writes, "names must repeat after the alteration: {names:x?}");
 
     // The expected result is the original session with handles and offsets renamed.
-    let mut expected = whole;
+    let mut expected = original;
     for transaction in &mut expected.transactions {
         for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
             message.invalidated = message.invalidated.map(|_| Rkey(0x42));
@@ -201,28 +201,28 @@ fn memory_may_be_registered_again_under_the_same_name() {
 fn packets_seen_twice_count_once() {
     for sample in ["nfs4.2-basic", "nfs3-basic"] {
         let capture = samples::capture(sample);
-        let whole = run(&capture);
+        let original = run(&capture);
         let data = |packet: &Packet| packet.is_rc() && packet.opcode() != opcode::ACKNOWLEDGE;
         let twice = run(&mutate::repeat(&capture, data));
-        same(&format!("{sample}: every packet twice"), &whole, &twice, session::content);
-        let (once, twice) = (only_connection(&whole), only_connection(&twice));
-        for (what, once, twice) in [
+        same(&format!("{sample}: every packet twice"), &original, &twice, session::content);
+        let (once, twice) = (only_connection(&original), only_connection(&twice));
+        for (label, once, twice) in [
             ("requester", &once.requester.sent, &twice.requester.sent),
             ("responder", &once.responder.sent, &twice.responder.sent),
         ] {
-            assert_eq!(once.written_bytes, twice.written_bytes, "{sample}: {what}");
-            assert_eq!(once.sends, twice.sends, "{sample}: {what}");
-            assert_eq!(once.read_requests, twice.read_requests, "{sample}: {what}");
-            assert_eq!(once.read_response_bytes, twice.read_response_bytes, "{sample}: {what}");
+            assert_eq!(once.written_bytes, twice.written_bytes, "{sample}: {label}");
+            assert_eq!(once.sends, twice.sends, "{sample}: {label}");
+            assert_eq!(once.read_requests, twice.read_requests, "{sample}: {label}");
+            assert_eq!(once.read_response_bytes, twice.read_response_bytes, "{sample}: {label}");
             let sent = capture
                 .packets
                 .iter()
                 .filter(|packet| data(packet))
-                .filter(|packet| (packet.source() == CLIENT) == (what == "requester"));
+                .filter(|packet| (packet.source() == CLIENT) == (label == "requester"));
             assert_eq!(
                 twice.repeated_packets,
                 once.repeated_packets + sent.count() as u64,
-                "{sample}: {what}"
+                "{sample}: {label}"
             );
         }
     }
@@ -230,7 +230,7 @@ fn packets_seen_twice_count_once() {
 
 // The same for packets lost on the wire: the expected counts are those of the kernels.
 #[test]
-fn retransmissions_of_the_lossy_session_count_once() {
+fn retransmissions_count_once() {
     let capture = samples::capture("nfs3-lossy");
     let session = run(&capture);
     let connection = only_connection(&session);
@@ -255,35 +255,35 @@ fn retransmissions_of_the_lossy_session_count_once() {
 // If the capture begins after the connect, replies become "RPC V0 proc-0" and the service response
 // time table is empty.
 #[test]
-fn a_capture_begun_after_the_connect_names_every_call() {
+fn capture_without_the_connect_names_every_call() {
     for sample in samples::MOUNTS {
         let capture = samples::capture(sample);
-        let whole = run(&capture);
+        let original = run(&capture);
         let late = run(&mutate::without_cm(&capture));
-        same(&format!("{sample} without CM"), &whole, &late, session::all_but_numbers);
+        same(&format!("{sample} without CM"), &original, &late, session::all_but_numbers);
         let connection = only_connection(&late);
         assert!(matches!(connection.origin, Origin::Inferred(_)), "{sample}: {:?}", connection.origin);
         assert_eq!(connection.call_inline_threshold, None, "{sample}: it was not captured");
         assert_eq!(connection.requester.address, session::address(2), "{sample}");
-        assert_eq!(connection.requester.qpn, only_connection(&whole).requester.qpn, "{sample}");
+        assert_eq!(connection.requester.qpn, only_connection(&original).requester.qpn, "{sample}");
     }
 }
 
 #[test]
-fn a_capture_begun_in_the_middle_names_every_later_call() {
+fn capture_from_the_middle_names_every_later_call() {
     for sample in ["nfs3-basic", "nfs4.1-basic"] {
         let capture = samples::capture(sample);
-        let whole = run(&capture);
+        let original = run(&capture);
         let half = capture.packets.len() as u64 / 2;
         let late = run(&mutate::keep(&capture, |packet| packet.number > half));
         // Transactions in progress at the start may be incomplete; later ones are complete.
         let early = |_, xid: Xid| {
-            let found = whole.find(Direction::Forward, xid.0).ok().and_then(|found| found.call.as_ref());
+            let found = original.find(Direction::Forward, xid.0).ok().and_then(|found| found.call.as_ref());
             found.is_none_or(|call| call.first.frame <= half)
         };
         compare_transactions(
             &format!("{sample} from frame {half} on"),
-            &whole,
+            &original,
             &late,
             session::all_but_numbers,
             early,
@@ -293,7 +293,7 @@ fn a_capture_begun_in_the_middle_names_every_later_call() {
 
 // A capture of the client's direction shows all calls, without replies.
 #[test]
-fn a_capture_of_one_direction_shows_every_call() {
+fn capture_of_one_direction_shows_every_call() {
     let capture = samples::capture("nfs4.1-basic");
     let calls =
         run(&mutate::keep(&capture, |packet| packet.source() == CLIENT && packet.cm_attribute().is_none()));
@@ -316,7 +316,7 @@ fn a_capture_of_one_direction_shows_every_call() {
 
 // With 160 bytes per packet, 1 of 239 calls is shown.
 #[test]
-fn every_call_of_a_capture_cut_to_160_bytes_is_visible() {
+fn calls_are_visible_with_a_snap_length_of_160() {
     for sample in samples::MOUNTS {
         let capture = samples::capture(sample);
         let session = run(&mutate::cut(&capture, 160));
@@ -339,17 +339,17 @@ fn every_call_of_a_capture_cut_to_160_bytes_is_visible() {
         differences.end();
         // Only packets that were cut cannot be verified.
         let cut = capture.packets.iter().filter(|packet| packet.data.len() > 160).count() as u64;
-        let whole = capture.packets.len() as u64 - cut;
-        assert_eq!(session.totals.icrc, [whole, 0, cut], "{sample}");
+        let uncut = capture.packets.len() as u64 - cut;
+        assert_eq!(session.totals.icrc, [uncut, 0, cut], "{sample}");
         assert_eq!(session.totals.cut_records, cut, "{sample}");
     }
 }
 
 // The ICRC is shown but never verified.
 #[test]
-fn a_bad_icrc_is_seen() {
+fn bad_icrc_is_detected() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
-    let whole = run(&capture);
+    let original = run(&capture);
     // A byte of an acknowledgement that every parser accepts: its MSN.
     let index = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE);
     capture.packets[index].data[mutate::EXTENSION + 3] ^= 0x40;
@@ -362,35 +362,35 @@ fn a_bad_icrc_is_seen() {
     }
     differences.end();
     assert_eq!(spoiled.totals.icrc, [capture.packets.len() as u64 - 1, 1, 0]);
-    same("an acknowledgement spoiled", &whole, &spoiled, session::all_but_acknowledgement);
+    same("an acknowledgement spoiled", &original, &spoiled, session::all_but_acknowledgement);
     // It acknowledged the first call, and must not any more.
     let acknowledged = |session: &Session| session.transactions[0].timing.acknowledged.map(|seen| seen.frame);
-    assert_eq!((acknowledged(&whole), acknowledged(&spoiled)), (Some(number), None));
+    assert_eq!((acknowledged(&original), acknowledged(&spoiled)), (Some(number), None));
     let connection = only_connection(&spoiled);
     let end = if sender == CLIENT { &connection.requester } else { &connection.responder };
     assert_eq!(end.sent.bad_icrc, 1);
     assert_eq!(end.sent.acknowledgements + 1, {
-        let whole = only_connection(&whole);
+        let original = only_connection(&original);
         if sender == CLIENT {
-            whole.requester.sent.acknowledgements
+            original.requester.sent.acknowledgements
         } else {
-            whole.responder.sent.acknowledgements
+            original.responder.sent.acknowledgements
         }
     });
 }
 
 #[test]
-fn a_receiver_drops_a_packet_with_a_bad_icrc_and_so_does_the_session() {
+fn packet_with_a_bad_icrc_is_dropped() {
     // A duplicated RDMA WRITE packet whose first copy is corrupted: the bytes are those of the
     // second.
     let capture = samples::capture("nfs4.2-basic");
-    let whole = run(&capture);
+    let original = run(&capture);
     let index = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::WRITE_MIDDLE);
     let number = capture.packets[index].number;
     let mut altered = mutate::repeat(&capture, |packet| packet.number == number);
     let at = altered.packets[index].payload().start;
     altered.packets[index].data[at] ^= 0xff;
-    same("a spoiled copy first", &whole, &run(&altered), session::content);
+    same("a spoiled copy first", &original, &run(&altered), session::content);
 }
 
 // RFC 8797 private data is shown as opaque bytes.
@@ -415,7 +415,7 @@ fn private_data_is_decoded() {
 }
 
 #[test]
-fn unequal_thresholds_are_the_lesser_of_send_and_receive() {
+fn inline_threshold_is_the_lesser_of_both_sizes() {
     // The client sends at most 2048 and receives 8192; the server sends 16384 and receives 1024
     // (RFC 8797, section 4.2).
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
@@ -437,7 +437,7 @@ fn unequal_thresholds_are_the_lesser_of_send_and_receive() {
 
 /// Call frame, reply frame and XID of the first transaction whose call is an RDMA_MSG without
 /// chunks.
-fn a_plain_call(capture: &Capture) -> (usize, usize, u32) {
+fn plain_call(capture: &Capture) -> (usize, usize, u32) {
     let call = index_of(capture, |packet| {
         packet.xid().is_some() && packet.source() == CLIENT && mutate::header_length(packet) == 28
     });
@@ -450,15 +450,15 @@ fn a_plain_call(capture: &Capture) -> (usize, usize, u32) {
 fn set_words(packet: &mut Packet, words: &[u32]) {
     packet.set_opcode(opcode::SEND_ONLY);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-    packet.set_behind_bth(&bytes);
+    packet.set_after_bth(&bytes);
 }
 
 // A header with rdma_vers other than 1 is not shown; a following RDMA_ERROR is a plain "RC Send
 // Only".
 #[test]
-fn another_version_is_visible_and_so_is_its_refusal() {
+fn other_rdma_version_and_its_err_vers_are_decoded() {
     let mut capture = samples::capture("nfs3-basic");
-    let (call, reply, xid) = a_plain_call(&capture);
+    let (call, reply, xid) = plain_call(&capture);
     let at = capture.packets[call].payload().start + 4;
     capture.packets[call].set_u32(at, 9);
     capture.packets[call].seal();
@@ -478,39 +478,39 @@ fn another_version_is_visible_and_so_is_its_refusal() {
 }
 
 #[test]
-fn an_rdma_error_is_a_transport_error() {
+fn rdma_error_is_a_transport_error() {
     let mut capture = samples::capture("nfs4.2-basic");
-    let (_, reply, xid) = a_plain_call(&capture);
-    let whole = run(&capture);
+    let (_, reply, xid) = plain_call(&capture);
+    let original = run(&capture);
     set_words(&mut capture.packets[reply], &[xid, 1, 64, 4, 2]);
     let session = run(&capture);
     let transaction = session.find(Direction::Forward, xid).unwrap_or_else(|problem| panic!("{problem}"));
     assert_eq!(transaction.outcome, Outcome::TransportError);
     assert_eq!(transaction.error, Some(Error::Chunk));
     assert_eq!(transaction.reply.as_ref().map(|reply| reply.header_length), Some(20));
-    compare_transactions("the others", &whole, &session, session::all_but_numbers, |_, other| {
+    compare_transactions("the others", &original, &session, session::all_but_numbers, |_, other| {
         other == Xid(xid)
     });
 }
 
 // A UDP source port of another protocol (69, TFTP) takes precedence over destination port 4791.
 #[test]
-fn the_udp_source_port_does_not_matter() {
+fn udp_source_port_is_ignored() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
-    let whole = run(&capture);
+    let original = run(&capture);
     mutate::each(&mut capture, |packet| packet.set_udp_source_port(69));
     let session = run(&capture);
-    same("source port 69", &whole, &session, session::all_but_numbers);
+    same("source port 69", &original, &session, session::all_but_numbers);
     // The source port is entropy for the network: one connection may use several.
     mutate::each(&mut capture, |packet| packet.set_udp_source_port(0xc000 | packet.psn() as u16 & 0x3fff));
-    same("a source port of its own for each PSN", &whole, &run(&capture), session::all_but_numbers);
+    same("a source port of its own for each PSN", &original, &run(&capture), session::all_but_numbers);
 }
 
 // CNP opcode 0x81 is unknown.
 #[test]
-fn a_congestion_notification_is_named() {
+fn congestion_notification_is_named() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
-    let whole = run(&capture);
+    let original = run(&capture);
     // Annex A17.9: a BTH with opcode 0x81, BECN set, PSN 0; 16 reserved bytes.
     let index = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE) + 1;
     let mut notification = capture.packets[index - 1].clone();
@@ -518,7 +518,7 @@ fn a_congestion_notification_is_named() {
     notification.set_psn(0);
     notification.data[mutate::BTH + 4] = 0x40;
     notification.data[mutate::BTH + 8] = 0;
-    notification.set_behind_bth(&[0; 16]);
+    notification.set_after_bth(&[0; 16]);
     capture.packets.insert(index, notification);
     capture.renumber();
     let session = session::run_with_packets(&capture);
@@ -529,7 +529,7 @@ fn a_congestion_notification_is_named() {
     assert!(headers.bth.becn);
     assert_eq!(headers.payload_length, 16);
     assert_eq!(packet.icrc(), Some(IcrcVerdict::Good));
-    same("a CNP between", &whole, &session, session::content);
+    same("a CNP between", &original, &session, session::content);
 }
 
 // MRA, LAP, APR and SIDR are "Dissector Not Implemented".
@@ -556,9 +556,9 @@ fn every_cm_message_has_a_name() {
 
 // NFStest keeps Read and PSN state globally, not per queue pair.
 #[test]
-fn two_connections_stay_apart() {
+fn concurrent_connections_are_kept_apart() {
     let capture = samples::capture("nfs3-basic");
-    let whole = run(&capture);
+    let original = run(&capture);
     let client: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
     // Another client of the same server, with other QPNs and communication IDs but the same XIDs,
     // PSNs and memory, at the same time.
@@ -575,7 +575,7 @@ fn two_connections_stay_apart() {
     mutate::shift_psn(&mut unlike, CLIENT, 0x4321);
     mutate::change_xids(&mut unlike, |xid| xid ^ 0x00ff_0000);
     mutate::rename_memory(&mut unlike, |handle, offset| (handle ^ 0x0100_0000, offset ^ 1 << 63));
-    for (what, other, cm) in [
+    for (label, other, cm) in [
         ("another client", &other, true),
         ("another client, no CM", &other, false),
         ("another connection of the same hosts", &same_hosts, true),
@@ -587,22 +587,22 @@ fn two_connections_stay_apart() {
             merged = mutate::without_cm(&merged);
         }
         let session = run(&merged);
-        assert_eq!(session.connections.len(), 2, "{what}");
+        assert_eq!(session.connections.len(), 2, "{label}");
         // At equal times the first capture's packets come first, so its connection is the first
         // one.
-        for (expected, connection) in [&whole, &run(other)].into_iter().zip(&session.connections) {
+        for (expected, connection) in [&original, &run(other)].into_iter().zip(&session.connections) {
             let own = session.transactions.iter().filter(|one| one.connection == connection.id);
             let part = Session { transactions: own.cloned().collect(), ..Session::default() };
-            same(&format!("{what}: {:?}", connection.id), expected, &part, session::content);
+            same(&format!("{label}: {:?}", connection.id), expected, &part, session::content);
         }
     }
 }
 
 // A queue pair is reused for a second connection, with the same PSNs, XIDs and memory.
 #[test]
-fn a_queue_pair_is_used_again() {
+fn reused_queue_pair_is_a_new_connection() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
-    let whole = run(&capture);
+    let original = run(&capture);
     let mut second = capture.clone();
     mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
     for packet in &mut second.packets {
@@ -614,13 +614,13 @@ fn a_queue_pair_is_used_again() {
         let own = session.transactions.iter().filter(|one| one.connection == connection.id);
         let part = Session { transactions: own.cloned().collect(), ..Session::default() };
         // Latencies and order are equal; frames and times differ.
-        same(&format!("{:?}", connection.id), &whole, &part, session::content);
+        same(&format!("{:?}", connection.id), &original, &part, session::content);
     }
 }
 
 // NFStest places the second Read chunk of a message wrongly.
 #[test]
-fn a_second_read_chunk_has_a_place_of_its_own() {
+fn second_read_chunk_has_its_own_position() {
     // The WRITE in nfs4.2-basic has 176 bytes before the data, 262144 of data in two read segments
     // of 131072 at position 176, and 16 bytes (GETATTR) after it. It is changed to a WRITE of
     // 131072 bytes and a second Read chunk at the end of the message.
@@ -629,12 +629,12 @@ fn a_second_read_chunk_has_a_place_of_its_own() {
     let marshal =
         trace.marshals.iter().find(|marshal| marshal.reads.len() == 2).expect("it has such a WRITE");
     assert_eq!(marshal.xdr, [176, 262_144, 16]);
-    let behind = 176 + 131_072 + 16;
+    let after_data = 176 + 131_072 + 16;
     let call = index_of(&capture, |packet| packet.xid() == Some(marshal.xid) && packet.source() == CLIENT);
     let packet = &mut capture.packets[call];
     let places = mutate::segments(packet);
     assert_eq!(places.len(), 2);
-    packet.set_u32(places[1] - 4, behind);
+    packet.set_u32(places[1] - 4, after_data);
     let count = packet.payload().start + 76 + 172;
     assert_eq!(packet.u32(count), 262_144, "the count of the WRITE's data is at this offset");
     packet.set_u32(count, 131_072);
@@ -650,7 +650,7 @@ fn a_second_read_chunk_has_a_place_of_its_own() {
     };
     let expected = [
         ReadChunk { position: 176, segments: vec![segment(0)] },
-        ReadChunk { position: behind, segments: vec![segment(1)] },
+        ReadChunk { position: after_data, segments: vec![segment(1)] },
     ];
     assert_eq!(message.read_chunks, expected);
     assert_eq!(message.message_length, Some(marshal.length()));
@@ -669,23 +669,23 @@ fn a_second_read_chunk_has_a_place_of_its_own() {
 
 // The client chooses XIDs freely: without a relation to memory offsets, the session is the same.
 #[test]
-fn any_xids_will_do() {
+fn xids_need_no_relation_to_memory_offsets() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
-    let mut whole = run(&capture);
+    let mut expected = run(&capture);
     let mut altered = capture.clone();
     mutate::change_xids(&mut altered, |xid| !xid);
-    for transaction in &mut whole.transactions {
+    for transaction in &mut expected.transactions {
         transaction.xid = Xid(!transaction.xid.0);
         for message in [&mut transaction.call, &mut transaction.reply].into_iter().flatten() {
             message.rpc_xid = message.rpc_xid.map(|xid| Xid(!xid.0));
         }
     }
-    same("other XIDs", &whole, &run(&altered), session::all_but_numbers);
+    same("other XIDs", &expected, &run(&altered), session::all_but_numbers);
 }
 
 // A backward XID may equal a forward one (RFC 8167, section 4.1).
 #[test]
-fn a_backward_xid_may_equal_a_forward_one() {
+fn backward_xid_may_equal_a_forward_one() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let trace = samples::client_trace("nfs4.1-backchannel-recall");
     // The first callback causes a DELEGRETURN, which follows the reply to it directly.
@@ -693,13 +693,13 @@ fn a_backward_xid_may_equal_a_forward_one() {
     assert!(trace.marshals.iter().any(|marshal| marshal.xid == forward));
     let mut altered = capture.clone();
     mutate::change_xids(&mut altered, |xid| if xid == callback { forward } else { xid });
-    let (whole, session) = (run(&capture), run(&altered));
+    let (original, session) = (run(&capture), run(&altered));
     for direction in [Direction::Forward, Direction::Backward] {
         let found = session.find(direction, forward).unwrap_or_else(|problem| panic!("{problem}"));
         let old = if direction == Direction::Forward { forward } else { callback };
-        let old = whole.find(direction, old).unwrap_or_else(|problem| panic!("{problem}"));
+        let old = original.find(direction, old).unwrap_or_else(|problem| panic!("{problem}"));
         assert_eq!(session::names(found), session::names(old), "{direction:?}");
         assert_eq!(found.outcome, Outcome::Completed, "{direction:?}");
     }
-    assert_eq!(session.transactions.len(), whole.transactions.len());
+    assert_eq!(session.transactions.len(), original.transactions.len());
 }

@@ -122,9 +122,9 @@ fn session(network: Network, seed: u64, mut alter: impl FnMut(u64, &mut Reply)) 
 /// The number of transactions with NFS3_OK; and of those with Read chunks, with Write chunks, and
 /// with a used Reply chunk.
 fn transactions(capture: &Capture) -> (u64, [u64; 3]) {
-    let (mut whole, mut chunks) = (0, [0; 3]);
+    let (mut completed, mut chunks) = (0, [0; 3]);
     for transaction in run(capture).transactions {
-        whole += u64::from(transaction.outcome == Completed && transaction.status == Some(0));
+        completed += u64::from(transaction.outcome == Completed && transaction.status == Some(0));
         let reads = transaction.call.is_some_and(|call| !call.read_chunks.is_empty());
         let (writes, reply) = transaction.reply.map_or((false, false), |reply| {
             (!reply.write_chunks.is_empty(), reply.procedure == Procedure::Nomsg)
@@ -133,7 +133,7 @@ fn transactions(capture: &Capture) -> (u64, [u64; 3]) {
             *count += u64::from(has);
         }
     }
-    (whole, chunks)
+    (completed, chunks)
 }
 
 fn violations(capture: &Capture) -> Vec<String> {
@@ -141,7 +141,7 @@ fn violations(capture: &Capture) -> Vec<String> {
 }
 
 #[test]
-fn a_session_over_a_good_network_breaks_no_rule() {
+fn session_over_a_good_network_breaks_no_rule() {
     let (capture, calls) = session(Network::GOOD, 1, |_, _| {});
     assert_eq!(violations(&capture), [""; 0]);
     // 5 WRITEs and 5 READs of 65,536 bytes; READDIRPLUS of 203 names is one reply.
@@ -149,7 +149,7 @@ fn a_session_over_a_good_network_breaks_no_rule() {
 }
 
 #[test]
-fn a_session_over_a_bad_network_breaks_no_rule() {
+fn session_over_a_bad_network_breaks_no_rule() {
     for seed in 1..6 {
         let network = Network { loss: 10, duplication: 10, reordering: 10, corruption: 5, ..Network::GOOD };
         let (capture, calls) = session(network, seed, |_, _| {});
@@ -160,7 +160,7 @@ fn a_session_over_a_bad_network_breaks_no_rule() {
 
 // Checks that the judge sees these sessions.
 #[test]
-fn a_reply_that_is_wrong_is_found() {
+fn zero_credit_grant_is_found() {
     let (capture, _) = session(Network::GOOD, 1, |number, reply| {
         if number == 3 {
             reply.edit = Some(Box::new(|header, _| header.credits = 0));

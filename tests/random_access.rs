@@ -34,7 +34,7 @@ fn agrees(paths: &[PathBuf]) -> u64 {
 }
 
 #[test]
-fn of_every_sample() {
+fn records_found_by_number_equal_those_of_a_walk() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../samples");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of the samples exists")

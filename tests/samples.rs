@@ -11,7 +11,7 @@ fn manifest() -> toml::Table {
 }
 
 #[test]
-fn every_file_has_the_digest_of_the_manifest_and_no_file_lacks_an_entry() {
+fn sample_files_match_the_manifest() {
     let manifest = manifest();
     let mut differences = Differences::of("samples/MANIFEST");
     let mut listed = BTreeSet::from(["MANIFEST".to_owned()]);
@@ -45,7 +45,7 @@ fn every_file_has_the_digest_of_the_manifest_and_no_file_lacks_an_entry() {
 }
 
 #[test]
-fn a_capture_read_and_written_is_the_same_file() {
+fn captures_round_trip() {
     for sample in samples::ALL {
         let bytes = std::fs::read(samples::folder().join(format!("{sample}.pcap"))).expect("a sample");
         let capture = pcap::read(&bytes).unwrap_or_else(|error| panic!("{sample}: {error}"));
@@ -54,7 +54,7 @@ fn a_capture_read_and_written_is_the_same_file() {
 }
 
 #[test]
-fn what_was_written_was_read_back() {
+fn written_files_were_read_back_unchanged() {
     for sample in samples::MOUNTS {
         let text = samples::text(sample, "truth.txt");
         let digests = mountstats::digests(&text);

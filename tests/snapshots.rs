@@ -64,22 +64,22 @@ impl Run {
 }
 
 /// Takes snapshots at evenly spaced records, and continues each to the end.
-fn compare(what: &str, records: &[Record<'_>]) {
+fn compare(label: &str, records: &[Record<'_>]) {
     let expected = Run::new().finish(records);
     let places: Vec<usize> = (0..SNAPSHOTS).map(|index| index * records.len() / SNAPSHOTS).collect();
     let mut original = Run::new();
     for (index, record) in records.iter().enumerate() {
         if places.contains(&index) {
             let snapshot = original.clone().finish(&records[index..]);
-            assert_eq!(snapshot, expected, "{what}: the snapshot before record {}", index + 1);
+            assert_eq!(snapshot, expected, "{label}: the snapshot before record {}", index + 1);
         }
         original.handle(record);
     }
-    assert_eq!(original.finish(&[]), expected, "{what}: the engine after all snapshots");
+    assert_eq!(original.finish(&[]), expected, "{label}: the engine after all snapshots");
 }
 
 #[test]
-fn snapshots_of_samples_go_on_as_the_engine_does() {
+fn snapshots_of_samples_continue_like_the_engine() {
     for sample in samples::ALL {
         let capture = samples::capture(sample);
         let records: Vec<Record<'_>> = session::records(&capture).collect();
@@ -88,7 +88,7 @@ fn snapshots_of_samples_go_on_as_the_engine_does() {
 }
 
 #[test]
-fn snapshots_of_fuzz_sessions_go_on_as_the_engine_does() {
+fn snapshots_of_fuzz_sessions_continue_like_the_engine() {
     each_fuzz_session(4, compare);
 }
 
@@ -110,7 +110,7 @@ fn each_fuzz_session(step: usize, compare: impl Fn(&str, &[Record<'_>])) {
 
 /// Checks that each transaction and connection that began is either open or reported, after every
 /// record.
-fn compare_state(what: &str, records: &[Record<'_>]) {
+fn compare_state(label: &str, records: &[Record<'_>]) {
     let mut engine = Engine::new(Config::default());
     let (mut ended, mut ended_connections, mut begun) = (Vec::new(), Vec::new(), 0);
     for record in records {
@@ -120,26 +120,26 @@ fn compare_state(what: &str, records: &[Record<'_>]) {
             _ => {}
         });
         let open: Vec<u64> = engine.open_transactions().map(|open| open.begun).collect();
-        assert!(open.is_sorted(), "{what}, record {}: in the order in which they began", record.number);
+        assert!(open.is_sorted(), "{label}, record {}: in the order in which they began", record.number);
         let mut all = ended.clone();
         all.extend(open);
         all.sort_unstable();
         begun = begun.max(all.len() as u64);
-        assert!(all.iter().copied().eq(1..=begun), "{what}, record {}: {all:?}", record.number);
+        assert!(all.iter().copied().eq(1..=begun), "{label}, record {}: {all:?}", record.number);
         let connections = engine.connections().map(|connection| connection.id);
-        assert!(connections.is_sorted(), "{what}, record {}", record.number);
+        assert!(connections.is_sorted(), "{label}, record {}", record.number);
         let count = engine.connections().count() + ended_connections.len();
-        assert_eq!(engine.totals().connections, count as u64, "{what}, record {}", record.number);
+        assert_eq!(engine.totals().connections, count as u64, "{label}, record {}", record.number);
         for open in engine.open_transactions() {
-            assert!(engine.connection(open.connection).is_some(), "{what}, record {}", record.number);
+            assert!(engine.connection(open.connection).is_some(), "{label}, record {}", record.number);
             assert!(open.since.frame <= record.number && open.call.or(open.reply).is_some());
-            assert!(open.progress().all(|chunk| chunk.moved <= chunk.advertised), "{what}: {open:?}");
+            assert!(open.progress().all(|chunk| chunk.moved <= chunk.advertised), "{label}: {open:?}");
         }
     }
 }
 
 #[test]
-fn what_is_open_and_what_has_ended_are_all_that_began() {
+fn begun_transactions_are_open_or_ended() {
     for sample in samples::ALL {
         let capture = samples::capture(sample);
         let records: Vec<Record<'_>> = session::records(&capture).take(3000).collect();

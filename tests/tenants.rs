@@ -77,7 +77,7 @@ fn sent(session: &Session) -> Vec<[Counts; 2]> {
     session.connections.iter().map(of).collect()
 }
 
-/// Both sessions at once are as each of them alone.
+/// Checks that both sessions together give the same results as each of them alone.
 fn assert_both(one: &Capture, other: &Capture, networks: [Network; 2]) {
     let both = mutate::merge(&carried(one, |_| networks[0]), &carried(other, |_| networks[1]));
     let found = session::run(&both);
@@ -103,7 +103,7 @@ const PAIRS: [[Network; 2]; 6] = [
 ];
 
 #[test]
-fn tenants_with_equal_addresses_and_queue_pairs() {
+fn tenants_with_equal_addresses_are_kept_apart() {
     let (one, other) = (prepared("nfs3-basic", 0x11), prepared("nfs4.1-basic", 0x11));
     for networks in PAIRS {
         assert_both(&one, &other, networks);
@@ -111,9 +111,10 @@ fn tenants_with_equal_addresses_and_queue_pairs() {
     }
 }
 
-/// Everything is equal, up to the communication IDs and PSNs, and the second session follows soon.
+/// Everything is equal, even communication IDs and PSNs, and the second session begins 5 ms after
+/// the first.
 #[test]
-fn tenants_with_equal_sessions() {
+fn tenants_with_equal_sessions_are_kept_apart() {
     for sample in ["nfs3-basic", "nfs4.1-backchannel-recall"] {
         let one = samples::capture(sample);
         let mut other = one.clone();
@@ -124,7 +125,7 @@ fn tenants_with_equal_sessions() {
 
 /// The same for TCP.
 #[test]
-fn tenants_with_equal_sessions_over_tcp() {
+fn tenants_with_equal_tcp_sessions_are_kept_apart() {
     let one = samples::capture("iwarp-nfs3");
     let mut other = one.clone();
     other.packets.iter_mut().for_each(|packet| packet.time += 5_000_000);
@@ -133,18 +134,18 @@ fn tenants_with_equal_sessions_over_tcp() {
     }
 }
 
-fn assert_same(found: &Capture, expected: &Capture, what: &str) {
+fn assert_same(found: &Capture, expected: &Capture, label: &str) {
     let (found, expected) = (session::run(found), session::run(expected));
-    assert!(contents(&found) == contents(&expected), "{what}: the transactions differ");
-    assert_eq!(sent(&found), sent(&expected), "{what}");
+    assert!(contents(&found) == contents(&expected), "{label}: the transactions differ");
+    assert_eq!(sent(&found), sent(&expected), "{label}");
 }
 
 /// The two directions of a connection are in different networks.
 #[test]
-fn one_network_for_each_direction() {
+fn directions_in_different_networks_are_one_connection() {
     for sample in ["nfs3-basic", "nfs4.1-backchannel-recall", "iwarp-nfs3"] {
-        let whole = samples::capture(sample);
-        for capture in [mutate::without_cm(&whole), whole] {
+        let original = samples::capture(sample);
+        for capture in [mutate::without_cm(&original), original] {
             for networks in PAIRS {
                 let by_direction = |packet: &Packet| networks[usize::from(packet.source() == CLIENT)];
                 let found = carried(&capture, by_direction);
@@ -156,10 +157,10 @@ fn one_network_for_each_direction() {
 
 /// A mirror shows every packet in two networks, and loses some of each.
 #[test]
-fn one_session_in_two_networks() {
+fn session_seen_in_two_networks_is_one_session() {
     for sample in ["nfs3-basic", "nfs4.1-backchannel-recall", "iwarp-nfs3"] {
-        let whole = samples::capture(sample);
-        for capture in [mutate::without_cm(&whole), whole] {
+        let original = samples::capture(sample);
+        for capture in [mutate::without_cm(&original), original] {
             for networks in PAIRS {
                 let mut one = carried(&capture, |_| networks[0]);
                 let mut other = carried(&capture, |_| networks[1]);
@@ -173,10 +174,10 @@ fn one_session_in_two_networks() {
     }
 }
 
-/// The packets of a connection take two ways. Without the CM exchange, the first request of an end
-/// that only acknowledged so far would have no evidence.
+/// The packets of a connection take two paths. Without the CM exchange, the first request of an
+/// end that only acknowledged so far would have no evidence.
 #[test]
-fn one_session_over_two_networks() {
+fn session_split_over_two_networks_is_one_session() {
     for sample in ["nfs3-basic", "nfs4.1-backchannel-recall", "iwarp-nfs3"] {
         let capture = samples::capture(sample);
         for networks in PAIRS {

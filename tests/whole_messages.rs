@@ -31,7 +31,7 @@ fn unreduced(details: &Details) -> Details {
 }
 
 #[test]
-fn messages_before_reduction_are_whole_and_say_the_same() {
+fn unreduced_messages_are_complete_and_parse_equally() {
     for sample in samples::MOUNTS {
         let mut differences = Differences::of(sample);
         for transaction in run(sample).transactions {
@@ -40,33 +40,33 @@ fn messages_before_reduction_are_whole_and_say_the_same() {
             for of_reply in [false, true] {
                 let message = if of_reply { &transaction.reply } else { &transaction.call };
                 let Some(message) = message else { continue };
-                let Some(whole) = transaction.message(of_reply) else {
+                let Some(full) = transaction.message(of_reply) else {
                     differences.check(false, format!("{xid} {of_reply}: nothing"));
                     continue;
                 };
                 differences.check(
-                    Some(whole.length) == message.message_length,
-                    format!("{xid} {of_reply}: {} bytes, not {:?}", whole.length, message.message_length),
+                    Some(full.length) == message.message_length,
+                    format!("{xid} {of_reply}: {} bytes, not {:?}", full.length, message.message_length),
                 );
-                let missing: Vec<_> = whole.missing().collect();
+                let missing: Vec<_> = full.missing().collect();
                 if !missing.is_empty() {
                     let known = transaction.capture_gap || transaction.outcome != Outcome::Completed;
                     differences.check(known, format!("{xid} {of_reply}: {missing:?} missing"));
                     continue;
                 }
                 if of_reply {
-                    let mut payload = Payload::new(&whole.bytes, Chunks::Write(&[]));
+                    let mut payload = Payload::new(&full.bytes, Chunks::Write(&[]));
                     rpc::Reply::parse(payload.reader()).expect("a reply");
                     if transaction.rpc_status == Some(rpc::Status::Success) {
                         reply(procedure, &mut payload, &mut details).expect("results");
                     }
                 } else {
-                    let mut payload = Payload::new(&whole.bytes, Chunks::Read(&[]));
+                    let mut payload = Payload::new(&full.bytes, Chunks::Read(&[]));
                     let header = rpc::Call::parse(payload.reader()).expect("a call");
                     // The machine name is recorded before the names in the arguments.
                     if header.credential.flavor == rpc::flavor::SYS {
                         let credential = rpc::SysCredential::parse(header.credential.body);
-                        details.keep(credential.expect("a whole one").machine);
+                        details.keep(credential.expect("a complete one").machine);
                     }
                     call(procedure, &mut payload, &mut details).expect("arguments");
                 }
@@ -89,7 +89,7 @@ fn messages_before_reduction_are_whole_and_say_the_same() {
 /// Compares the PSNs of steps with those in the packets, for each packet that names memory or
 /// begins or ends a Send.
 #[test]
-fn steps_stand_where_the_packets_are() {
+fn steps_match_the_psns_of_their_packets() {
     for sample in samples::MOUNTS {
         let mut differences = Differences::of(sample);
         let session = run(sample);

@@ -7,7 +7,7 @@ use rdmascope_tests::{Differences, samples};
 use std::collections::{HashMap, HashSet};
 
 #[test]
-fn the_trace_and_mountstats_count_the_same_bytes() {
+fn trace_and_mountstats_count_the_same_bytes() {
     for sample in samples::MOUNTS.into_iter().filter(|sample| !sample.starts_with("nfs3")) {
         // On an NFSv3 mount NFSACL is counted elsewhere. On NFSv4 mounts every call has a row.
         let (trace, stats) = (samples::client_trace(sample), samples::mountstats(sample));
@@ -23,7 +23,7 @@ fn the_trace_and_mountstats_count_the_same_bytes() {
 }
 
 #[test]
-fn the_two_kernels_saw_the_same_calls() {
+fn both_kernels_saw_the_same_calls() {
     for sample in samples::MOUNTS {
         let (client, server) = (samples::client_trace(sample), samples::server_trace(sample));
         let callbacks: HashSet<u32> = client.callbacks.iter().copied().collect();
@@ -50,7 +50,7 @@ fn the_two_kernels_saw_the_same_calls() {
 }
 
 #[test]
-fn segments_of_abandoned_attempts_are_left_out() {
+fn segments_of_abandoned_attempts_are_excluded() {
     for sample in samples::MOUNTS {
         let trace = samples::client_trace(sample);
         let sent: usize = trace
@@ -65,7 +65,7 @@ fn segments_of_abandoned_attempts_are_left_out() {
 }
 
 #[test]
-fn a_header_is_as_long_as_its_chunks_say() {
+fn header_length_follows_from_the_chunks() {
     // RFC 8166, section 4.7: 16 fixed bytes and three empty lists are 28 bytes. A read segment adds
     // 24, a Write chunk 8, a Reply chunk 4, and each of their segments 16.
     for sample in samples::MOUNTS {
@@ -83,7 +83,7 @@ fn a_header_is_as_long_as_its_chunks_say() {
 }
 
 #[test]
-fn xids_of_the_trace_are_the_wires_read_big_endian() {
+fn traced_xids_are_big_endian_on_the_wire() {
     for sample in samples::MOUNTS {
         let capture = samples::capture(sample);
         let on_the_wire: HashSet<u32> = capture
@@ -113,7 +113,7 @@ fn offsets_begin_with_the_xid() {
 }
 
 #[test]
-fn the_icrc_of_every_sample_is_right_and_sealing_changes_nothing() {
+fn sample_icrcs_are_correct_and_sealing_keeps_them() {
     for sample in samples::ALL {
         let mut differences = Differences::of(format!("{sample}: resealed"));
         for packet in samples::capture(sample).packets {
@@ -128,7 +128,7 @@ fn the_icrc_of_every_sample_is_right_and_sealing_changes_nothing() {
 }
 
 #[test]
-fn alterations_undone_leave_the_session() {
+fn undone_alterations_restore_the_session() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let mut altered = capture.clone();
     let elsewhere = Ipv4Addr::new(192, 0, 2, 7);
@@ -153,7 +153,7 @@ fn alterations_undone_leave_the_session() {
 }
 
 #[test]
-fn a_starting_psn_is_what_the_sender_of_the_cm_message_expects() {
+fn starting_psn_is_that_of_the_peers_first_request() {
     // The first request of each end has the PSN that the other end announced. So shifting the
     // requests of one end must also shift the Starting PSN in the other end's REQ or REP.
     for sample in samples::MOUNTS {
@@ -181,7 +181,7 @@ fn a_starting_psn_is_what_the_sender_of_the_cm_message_expects() {
 }
 
 #[test]
-fn private_data_is_where_the_alterations_look_for_it() {
+fn private_data_is_at_the_expected_offset() {
     // Private data is at 140 in a REQ, after the RDMA-CM IP header of 36 bytes, and at 36 in a REP.
     // The bytes are those of the field notes.
     for sample in samples::MOUNTS {
@@ -198,7 +198,7 @@ fn private_data_is_where_the_alterations_look_for_it() {
 }
 
 #[test]
-fn the_lossy_session_holds_retransmissions() {
+fn lossy_session_has_retransmissions() {
     // RDMA WRITE packets carried more bytes than the server's replies returned.
     let returned: u64 =
         samples::server_trace("nfs3-lossy").returned.iter().map(|segment| u64::from(segment.length)).sum();

@@ -98,7 +98,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn the_path_mtu_of_a_message() {
+    fn path_mtu_follows_from_length_and_packets() {
         assert_eq!(payload(40, 1), Some(40));
         assert_eq!(payload(0, 1), Some(1));
         assert_eq!(payload(1025, 2), Some(1024));
@@ -110,14 +110,14 @@ mod tests {
 
     /// In every sample, the named frames contain the bytes that the engine put together.
     #[test]
-    fn bytes_are_in_the_frames_that_are_named() {
+    fn named_frames_contain_the_bytes() {
         let keep = Keep { steps: true, contents: true };
         let config = Config { keep, attribute: true, ..Config::default() };
         let (mut parts, mut messages, mut several) = (0, 0, 0);
         for name in samples::ALL {
             let path = samples::folder().join(format!("{name}.pcap"));
             let walk = |take: &mut dyn FnMut(Event<'_>), each: &mut dyn FnMut(u64, &[u8])| {
-                let mut capture = Capture::open(&path).expect("the sample is there");
+                let mut capture = Capture::open(&path).expect("the sample exists");
                 let mut engine = Engine::new(config);
                 while let Some(record) = capture.next().expect("it can be read") {
                     each(record.number, record.data);
@@ -147,7 +147,7 @@ mod tests {
                 &mut |_, _| {},
             );
             // Each window lies in one frame, or in two consecutive ones.
-            let holds = |named: &[u64], window: &[u8], what: &str| {
+            let holds = |named: &[u64], window: &[u8], label: &str| {
                 let data: Vec<&Vec<u8>> = named.iter().map(|number| &frames[number]).collect();
                 let ends = |split: usize| {
                     let (one, other) = window.split_at(split);
@@ -162,10 +162,10 @@ mod tests {
                     [_, _] => (1..window.len()).any(ends),
                     _ => false,
                 };
-                assert!(is_held, "{name}: {what}: {named:?}");
+                assert!(is_held, "{name}: {label}: {named:?}");
             };
             for (transaction, carriers) in transactions.values() {
-                let kept = transaction.exchange.as_ref().expect("it was asked for");
+                let kept = transaction.exchange.as_ref().expect("exchanges are kept");
                 for content in kept
                     .contents
                     .iter()

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_segments_carry_is_drawn() {
+    fn segment_bytes_are_charted() {
         let (moved, counts, again) = gathered("iwarp-nfs3");
         let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
         assert_eq!(moved[Moved::Writes as usize], sum(|it| it.written_bytes));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_that_were_sent_again_are_of_transactions() {
+    fn retransmitted_segments_belong_to_transactions() {
         let (_, counts, again) = gathered("iwarp-crc-lossy");
         assert!(counts.iter().any(|it| it.repeated_packets > 0) && again > 0, "{again}");
     }

@@ -1,7 +1,7 @@
 //! How reading a capture ended, apart from its contents.
 
 use crate::filter::Span;
-use crate::together::{Apart, Together};
+use crate::one_capture::{Apart, OneCapture};
 use crate::units::{Counted, Number, Plain};
 use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
@@ -19,7 +19,7 @@ pub struct Ending {
     /// The UDP port that was decoded as RoCEv2.
     pub port: u16,
     /// The files that share connections.
-    pub together: Together,
+    pub one_capture: OneCapture,
     /// The selected transactions; `None` if all were selected.
     pub chosen: Option<Chosen>,
     /// The arguments with which another command reads the same capture; `None` if they need quotes,
@@ -57,10 +57,10 @@ impl Ending {
     /// The reason why several files may be unrelated captures: they share no connection, or they
     /// are further apart in time than they are long. `None` if neither is the case.
     pub fn apart(&self) -> Option<Apart<'_>> {
-        Apart::of(&self.files, &self.together)
+        Apart::of(&self.files, &self.one_capture)
     }
 
-    /// The [arguments of the same capture](Ending::input), or a word that stands for them.
+    /// The [arguments of the same capture](Ending::input), or a placeholder.
     pub fn input(&self) -> &str {
         self.input.as_deref().unwrap_or("FILE")
     }
@@ -77,16 +77,15 @@ impl Ending {
         })
     }
 
-    /// How the files ended. A few files are all listed; of a ring, only those that did not end
-    /// whole.
-    pub fn files_told(&self) -> FilesTold<'_> {
+    /// How the files ended. A few files are all listed; of a ring, only the incomplete ones.
+    pub fn listed_files(&self) -> ListedFiles<'_> {
         const FEW: usize = 16;
-        let is_told = |file: &&FileEnding| self.files.len() <= FEW || !file.is_whole();
-        let told: Vec<_> = self.files.iter().filter(is_told).take(FEW).collect();
-        let broken = self.files.iter().filter(|file| !file.is_whole()).count();
-        let others = self.files.len() - told.len();
-        let broken = broken - told.iter().filter(|file| !file.is_whole()).count();
-        FilesTold { told, others: [others - broken, broken] }
+        let is_listed = |file: &&FileEnding| self.files.len() <= FEW || !file.is_complete();
+        let listed: Vec<_> = self.files.iter().filter(is_listed).take(FEW).collect();
+        let broken = self.files.iter().filter(|file| !file.is_complete()).count();
+        let others = self.files.len() - listed.len();
+        let broken = broken - listed.iter().filter(|file| !file.is_complete()).count();
+        ListedFiles { listed, others: [others - broken, broken] }
     }
 
     /// Whether every file could be read to its end.
@@ -97,21 +96,21 @@ impl Ending {
 
 /// How the files of a capture ended, split into those listed one by one and the others.
 #[derive(Debug)]
-pub struct FilesTold<'a> {
+pub struct ListedFiles<'a> {
     /// Files listed one by one.
-    pub told: Vec<&'a FileEnding>,
-    /// The number of other files that ended whole, and of those that did not.
+    pub listed: Vec<&'a FileEnding>,
+    /// The number of other files that are complete, and of those that are not.
     pub others: [usize; 2],
 }
 
-impl FilesTold<'_> {
+impl ListedFiles<'_> {
     /// Returns a text for each count of other files that is not zero.
-    pub fn others_said(&self) -> impl Iterator<Item = String> {
+    pub fn others_text(&self) -> impl Iterator<Item = String> {
         const ENDS: [&str; 2] = ["complete", "cut short, or unreadable after some byte"];
-        let said = |(count, ends): (usize, &str)| {
+        let text = |(count, ends): (usize, &str)| {
             (count > 0).then(|| format!("{}: {ends}", Counted(count as u64, "other")))
         };
-        self.others.into_iter().zip(ENDS).filter_map(said)
+        self.others.into_iter().zip(ENDS).filter_map(text)
     }
 }
 

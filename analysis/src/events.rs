@@ -1,16 +1,16 @@
 //! Events of a session's connections, in order of time: connections made, refused and closed,
 //! requests sent until the sender gave up, and periods without service.
 //!
-//! This module defines the event. `gather` collects bounded facts for each connection, and `tell`
-//! makes events of them at the end.
+//! This module defines the event. `gather` collects bounded facts for each connection, and
+//! `listing` creates events from them at the end.
 
-mod course;
 mod failing;
 mod gather;
+mod history;
 mod known;
+mod listing;
 mod outages;
 mod state;
-mod tell;
 
 pub use gather::{Events, Open};
 

@@ -68,14 +68,14 @@ mod tests {
     use std::io::Cursor;
 
     #[test]
-    fn encrypted_calls_are_said_to_be_left_out() {
+    fn encrypted_calls_are_reported_as_left_out() {
         let limits = Limits { file_size: 1 << 30, files: 100 };
         let mut files = Files::new(limits, Cursor::new(Vec::new()));
         let compound = values::transaction(Procedure { program: 100_003, version: 4, number: 1 }, 1, 1);
         let sealed = Transaction { security: Some(Security::GssPrivacy), status: None, ..compound };
         files.take(&sealed).unwrap();
         let summary = Summary { left_out: files.left_out, ..Summary::default() };
-        let said: Vec<_> = summary.left_out().collect();
-        assert_eq!(said, [(1, "calls are encrypted (krb5p) and may be READs or WRITEs")]);
+        let reasons: Vec<_> = summary.left_out().collect();
+        assert_eq!(reasons, [(1, "calls are encrypted (krb5p) and may be READs or WRITEs")]);
     }
 }

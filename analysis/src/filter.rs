@@ -271,9 +271,9 @@ impl PacketFilter {
                     && among(&self.psns, |range| range.contains(headers.bth.psn))
             }
             _ => {
-                let asks_for_headers =
+                let needs_headers =
                     !(self.queue_pairs.is_empty() && self.opcodes.is_empty() && self.psns.is_empty());
-                !asks_for_headers && (self.all || packet.frame.is_ok() || packet.contents.is_some())
+                !needs_headers && (self.all || packet.frame.is_ok() || packet.contents.is_some())
             }
         }
     }

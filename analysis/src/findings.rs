@@ -62,7 +62,7 @@ impl Default for Findings {
 impl Group {
     /// Whether these are conclusive violations.
     pub fn is_violation(&self) -> bool {
-        self.verdict == Verdict::Stands && self.rule.level == Level::Violation
+        self.verdict == Verdict::Certain && self.rule.level == Level::Violation
     }
 
     /// The number of findings that were not kept.
@@ -217,7 +217,7 @@ pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
 /// The mark at a packet that is evidence of a finding: `!`, or `?` if the finding is inconclusive.
 pub const fn sign(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Stands => "!",
+        Verdict::Certain => "!",
         Verdict::Inconclusive => "?",
     }
 }
@@ -225,7 +225,7 @@ pub const fn sign(verdict: Verdict) -> &'static str {
 /// The text after the level of a finding: empty if the finding is conclusive.
 pub const fn inconclusive(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Stands => "",
+        Verdict::Certain => "",
         Verdict::Inconclusive => ", inconclusive",
     }
 }
@@ -245,16 +245,16 @@ mod tests {
     /// The order of levels is that of the enumerations in docs/json.md; the order of rules is that
     /// of the library's table.
     #[test]
-    fn what_weighs_most_comes_first_and_all_are_counted() {
+    fn worst_findings_come_first_and_all_are_counted() {
         let mut findings = Findings::new(2);
         for (id, verdict, frame) in [
-            ("credit-grant-lowered", Verdict::Stands, 1),
+            ("credit-grant-lowered", Verdict::Certain, 1),
             ("credit-limit", Verdict::Inconclusive, 2),
-            ("credit-request-zero", Verdict::Stands, 3),
-            ("inline-threshold", Verdict::Stands, 4),
-            ("credit-limit", Verdict::Stands, 6),
-            ("credit-limit", Verdict::Stands, 7),
-            ("credit-limit", Verdict::Stands, 5),
+            ("credit-request-zero", Verdict::Certain, 3),
+            ("inline-threshold", Verdict::Certain, 4),
+            ("credit-limit", Verdict::Certain, 6),
+            ("credit-limit", Verdict::Certain, 7),
+            ("credit-limit", Verdict::Certain, 5),
         ] {
             findings.take(&finding(id, verdict, [frame]));
         }
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn findings_by_frame() {
         let mut findings = Findings::new(Findings::ALL);
-        findings.take(&finding("credit-request-zero", Verdict::Stands, [3]));
-        findings.take(&finding("credit-limit", Verdict::Stands, [3, 8]));
-        findings.take(&finding("credit-limit", Verdict::Stands, [8]));
+        findings.take(&finding("credit-request-zero", Verdict::Certain, [3]));
+        findings.take(&finding("credit-limit", Verdict::Certain, [3, 8]));
+        findings.take(&finding("credit-limit", Verdict::Certain, [8]));
         findings.take(&finding("credit-limit", Verdict::Inconclusive, [9]));
         let by_frame = findings.by_frame();
         let of = |frame| by_frame.of(frame).iter().map(|finding| &*finding.message).collect::<Vec<_>>();
@@ -291,12 +291,12 @@ mod tests {
         let rules = |frames| {
             by_frame.rules(frames).iter().map(|(rule, verdict)| (rule.id, *verdict)).collect::<Vec<_>>()
         };
-        assert_eq!(rules(&[8, 1]), [("credit-limit", Verdict::Stands)]);
+        assert_eq!(rules(&[8, 1]), [("credit-limit", Verdict::Certain)]);
         assert_eq!(
             rules(&[9, 3]),
             [
-                ("credit-limit", Verdict::Stands),
-                ("credit-request-zero", Verdict::Stands),
+                ("credit-limit", Verdict::Certain),
+                ("credit-request-zero", Verdict::Certain),
                 ("credit-limit", Verdict::Inconclusive)
             ]
         );

@@ -1,8 +1,8 @@
 //! The RDMA traffic of a capture by intervals of equal length, whatever protocol it carries, and
 //! within them by half-flow: the packets to one queue pair.
 
-use crate::course::{Course, TooMany};
 use crate::ending::Ending;
+use crate::intervals::{ByInterval, TooMany};
 use rdmascope_dissector::connection::{ConnectionId, FlowKey};
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::frame::{Address, Other};
@@ -52,7 +52,7 @@ impl Sent {
 
 /// The counts of one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Whole {
+pub struct Counts {
     /// All RDMA packets.
     pub sent: Sent,
     /// Pause frames of PFC.
@@ -66,7 +66,7 @@ pub struct Whole {
 pub struct Flows {
     /// The length of an interval in nanoseconds; not 0.
     length: u64,
-    wholes: BTreeMap<u64, Whole>,
+    totals: BTreeMap<u64, Counts>,
     rows: BTreeMap<(u64, Flow), (Option<ConnectionId>, Sent)>,
 }
 
@@ -83,55 +83,55 @@ pub struct FlowFigures {
     /// Their connection, if it has a number.
     pub connection: Option<ConnectionId>,
     /// The counts. Pause frames belong to no flow.
-    pub whole: Whole,
+    pub counts: Counts,
 }
 
 impl FlowFigures {
     /// Payload bytes per second.
     pub fn rate(&self) -> f64 {
-        self.whole.sent.bytes as f64 * 1e9 / self.length as f64
+        self.counts.sent.bytes as f64 * 1e9 / self.length as f64
     }
 }
 
 impl Flows {
     /// Creates the collector. `length` is the length of an interval in nanoseconds, and not 0.
     pub fn new(length: u64) -> Flows {
-        Flows { length: length.max(1), wholes: BTreeMap::new(), rows: BTreeMap::new() }
+        Flows { length: length.max(1), totals: BTreeMap::new(), rows: BTreeMap::new() }
     }
 
     /// Takes the next packet of a capture that starts at `start`.
     pub fn take(&mut self, packet: &Packet<'_>, start: Time) -> Result<(), TooMany> {
         let number = packet.record.time.since(start) / self.length;
         if let Err(Other::Traffic(traffic @ (Traffic::PriorityPause | Traffic::Pause))) = packet.frame {
-            let whole = self.wholes.entry(number).or_default();
-            whole.priority_pauses += u64::from(traffic == Traffic::PriorityPause);
-            whole.pauses += u64::from(traffic == Traffic::Pause);
+            let counts = self.totals.entry(number).or_default();
+            counts.priority_pauses += u64::from(traffic == Traffic::PriorityPause);
+            counts.pauses += u64::from(traffic == Traffic::Pause);
         }
         let Some((flow, sent)) = Flow::of(packet).filter(|_| packet.copy_of.is_none()) else { return Ok(()) };
-        self.wholes.entry(number).or_default().sent.add(sent);
+        self.totals.entry(number).or_default().sent.add(sent);
         let (connection, sum) = self.rows.entry((number, flow)).or_default();
         *connection = packet.connection.or(*connection);
         sum.add(sent);
-        let rows = self.rows.len() + self.wholes.len();
-        if rows > Course::MOST_ROWS { Err(TooMany) } else { Ok(()) }
+        let rows = self.rows.len() + self.totals.len();
+        if rows > ByInterval::MOST_ROWS { Err(TooMany) } else { Ok(()) }
     }
 
     /// The rows of whole intervals, in order of time. Intervals without RDMA have a row too.
-    pub fn wholes(&self, ending: &Ending) -> Result<Vec<FlowFigures>, TooMany> {
+    pub fn totals(&self, ending: &Ending) -> Result<Vec<FlowFigures>, TooMany> {
         let Some((start, end)) = ending.totals.span else { return Ok(Vec::new()) };
         let last = end.since(start) / self.length;
-        if last >= Course::MOST_ROWS as u64 {
+        if last >= ByInterval::MOST_ROWS as u64 {
             return Err(TooMany);
         }
-        let whole = |number| self.wholes.get(&number).copied().unwrap_or_default();
-        Ok((0..=last).map(|number| self.figures((start, end), number, None, None, whole(number))).collect())
+        let counts = |number| self.totals.get(&number).copied().unwrap_or_default();
+        Ok((0..=last).map(|number| self.figures((start, end), number, None, None, counts(number))).collect())
     }
 
     /// The rows of half-flows, in order of time.
     pub fn flows(&self, ending: &Ending) -> impl Iterator<Item = FlowFigures> {
         let span = ending.totals.span.unwrap_or_default();
         self.rows.iter().map(move |((number, flow), (connection, sent))| {
-            self.figures(span, *number, Some(*flow), *connection, Whole { sent: *sent, ..Whole::default() })
+            self.figures(span, *number, Some(*flow), *connection, Counts { sent: *sent, ..Counts::default() })
         })
     }
 
@@ -141,7 +141,7 @@ impl Flows {
         number: u64,
         flow: Option<Flow>,
         connection: Option<ConnectionId>,
-        whole: Whole,
+        counts: Counts,
     ) -> FlowFigures {
         let begin = start.plus(number.saturating_mul(self.length));
         FlowFigures {
@@ -149,7 +149,7 @@ impl Flows {
             length: self.length.min(end.since(begin)).max(1),
             flow,
             connection,
-            whole,
+            counts,
         }
     }
 }

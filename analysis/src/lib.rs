@@ -5,10 +5,10 @@
 //! This crate lays out no output; `rdmascope-present` does.
 #![forbid(unsafe_code)]
 
+pub mod capture_points;
 pub mod carriers;
 pub mod charts;
 pub mod cm_fields;
-pub mod course;
 pub mod diff;
 pub mod ending;
 pub mod events;
@@ -16,14 +16,15 @@ pub mod extract;
 pub mod filter;
 pub mod findings;
 pub mod flows;
+pub mod intervals;
 pub mod kernel;
 pub mod live;
 pub mod message;
 pub mod names;
 pub mod observer;
+pub mod one_capture;
 pub mod owner;
 pub mod paths;
-pub mod places;
 pub mod policy;
 pub mod replies;
 pub mod report;
@@ -31,5 +32,4 @@ pub mod state;
 pub mod tally;
 pub mod time;
 pub mod timeline;
-pub mod together;
 pub mod units;

@@ -241,7 +241,7 @@ pub struct Interval {
     /// allowed.
     pub findings: [u64; 3],
     /// Connections that the engine evicted to bound memory. They count as ended.
-    pub given_up: u64,
+    pub evicted: u64,
     /// The transactions by operation.
     pub operations: Operations<Figures>,
     /// The connections that are open at the end of the interval, and those that ended in it, in the
@@ -277,7 +277,7 @@ impl Interval {
         self.packets == 0
             && self.figures.stats.count == 0
             && self.findings == [0; 3]
-            && self.given_up == 0
+            && self.evicted == 0
             && self.dropped.unwrap_or(0) == 0
     }
 }
@@ -293,7 +293,7 @@ pub struct Meter {
     dropped: Option<u64>,
     figures: Figures,
     findings: [u64; 3],
-    given_up: u64,
+    evicted: u64,
     operations: Operations<Figures>,
     by_connection: HashMap<ConnectionId, Figures, FixedState>,
     /// Memory of the latencies of single connections, in bytes.
@@ -332,7 +332,7 @@ impl Meter {
             dropped: Some(0),
             figures: Figures::default(),
             findings: [0; 3],
-            given_up: 0,
+            evicted: 0,
             operations: Operations::default(),
             by_connection: HashMap::default(),
             halves: HashMap::default(),
@@ -388,7 +388,7 @@ impl Meter {
                 let figures = self.by_connection.remove(&connection.id);
                 self.latencies -= figures.map_or(0, |figures| figures.stats.footprint());
             }
-            Event::Eviction(Eviction::Connection(_)) => self.given_up += 1,
+            Event::Eviction(Eviction::Connection(_)) => self.evicted += 1,
             _ => {}
         }
     }
@@ -419,8 +419,8 @@ impl Meter {
     pub fn finding(&mut self, finding: &Finding, is_allowed: bool) {
         let place = match finding.verdict {
             Verdict::Inconclusive => 1,
-            Verdict::Stands if is_allowed => 2,
-            Verdict::Stands => 0,
+            Verdict::Certain if is_allowed => 2,
+            Verdict::Certain => 0,
         };
         self.findings[place] += 1;
     }
@@ -440,7 +440,7 @@ impl Meter {
             dropped,
             figures,
             findings,
-            given_up,
+            evicted,
             operations,
             mut by_connection,
             latencies: _,
@@ -509,7 +509,7 @@ impl Meter {
             transport,
             waiting,
             findings,
-            given_up,
+            evicted,
             operations,
             connections,
         }

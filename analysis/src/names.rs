@@ -344,7 +344,7 @@ mod tests {
 
     /// A number without a name is its own label, for operations and procedures.
     #[test]
-    fn labels_of_numbers_without_a_name() {
+    fn unnamed_numbers_are_their_own_label() {
         for (kind, label) in [
             (OperationKind::Unknown(10_044), "operation 10044"),
             (OperationKind::UnknownProcedure(99), "procedure 99"),

@@ -5,7 +5,7 @@
 //! files of all its operations. A capture that begins in the middle of a session uses file handles
 //! before it shows their names. Callers that can read it twice call [`Paths::rewind`] in between:
 //! then each file has its first captured name until a RENAME. Other callers store the start of an
-//! incomplete path ([`Unnamed`]), and ask [`Paths::learned`] later.
+//! incomplete path ([`Unnamed`]), and call [`Paths::learned`] later.
 
 mod glob;
 mod table;
@@ -14,14 +14,14 @@ mod tests;
 
 pub use glob::FilePattern;
 
-use crate::places::Split;
+use crate::capture_points::Split;
 use core::ops::Deref;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Details, Nfs2, Nfs3, Nfs4, Operation, OperationKind, Text};
 use table::{Entry, Server, Table};
 
-/// File handles and their names. At most 262,144 files and as many names are kept.
+/// File handles and their names. At most 262,144 files and 262,144 names are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     table: Table,
@@ -53,7 +53,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Extends `path`, which began below [`Learned::of`]; `None` stands for that file or directory
+    /// Extends `path`, which began below [`Learned::of`]; `None` means that file or directory
     /// itself. Returns `None` if the result would be too deep. The path stays as it is then.
     pub fn join(&self, path: Option<&[u8]>) -> Option<Box<[u8]>> {
         let (Some(path), [start @ .., last]) = (path, &*self.path) else { return Some(self.path.clone()) };

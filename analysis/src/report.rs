@@ -113,7 +113,7 @@ impl Report {
         self.problems.list(ending)
     }
 
-    /// The problems while the capture goes on; `open` are the connections that have not ended.
+    /// The problems while the capture continues; `open` are the connections that have not ended.
     pub fn problems_now(&self, ending: &Ending, open: &[Connection]) -> Vec<Problem> {
         let mut problems = self.problems.clone();
         // A request without an answer may still get one.

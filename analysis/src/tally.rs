@@ -25,7 +25,7 @@ pub struct Tally {
     pub snooped: u64,
     /// Connections for which the capture shows only one direction.
     pub one_sided: u64,
-    /// Connections with an end all of whose packets have a bad ICRC and were ignored.
+    /// Connections with an end that sent only packets with a bad ICRC, which were ignored.
     pub spoiled: u64,
     /// Transactions that ended.
     pub transactions: u64,
@@ -49,7 +49,7 @@ pub struct RuleCount {
     /// Whether the rule is allowed to be broken everywhere.
     pub is_allowed: bool,
     /// Conclusive findings.
-    pub stands: u64,
+    pub conclusive: u64,
     /// Conclusive findings that are allowed.
     pub allowed: u64,
     /// Inconclusive findings.
@@ -59,7 +59,7 @@ pub struct RuleCount {
 impl RuleCount {
     /// Whether there are conclusive findings, or none at all.
     fn is_conclusive(&self) -> bool {
-        self.stands > 0 || self.inconclusive == 0
+        self.conclusive > 0 || self.inconclusive == 0
     }
 }
 
@@ -67,7 +67,7 @@ impl RuleCount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelCount {
     /// Conclusive findings.
-    pub stands: u64,
+    pub conclusive: u64,
     /// Conclusive findings that are allowed.
     pub allowed: u64,
     /// Inconclusive findings.
@@ -91,10 +91,10 @@ impl Tally {
     /// Creates a tally without findings. The rules from the highest level down to `least` are
     /// checked, and `allowed` returns whether a rule may be broken.
     pub fn new(allowed: impl Fn(&Rule) -> bool, least: Level) -> Tally {
-        let asked = SUBJECTS.iter().flat_map(|subject| subject.rules).filter(|rule| rule.level <= least);
+        let checked = SUBJECTS.iter().flat_map(|subject| subject.rules).filter(|rule| rule.level <= least);
         let count =
-            |rule| RuleCount { rule, is_allowed: allowed(rule), stands: 0, allowed: 0, inconclusive: 0 };
-        let rules: Vec<RuleCount> = asked.map(count).collect();
+            |rule| RuleCount { rule, is_allowed: allowed(rule), conclusive: 0, allowed: 0, inconclusive: 0 };
+        let rules: Vec<RuleCount> = checked.map(count).collect();
         let places = rules.iter().enumerate().map(|(place, count)| (count.rule.id, place)).collect();
         Tally {
             rules,
@@ -121,9 +121,9 @@ impl Tally {
         let rule = &mut self.rules[place];
         let is_allowed = rule.is_allowed || reason.is_some();
         let count = match finding.verdict {
-            Verdict::Stands => {
+            Verdict::Certain => {
                 rule.allowed += u64::from(is_allowed);
-                &mut rule.stands
+                &mut rule.conclusive
             }
             Verdict::Inconclusive => &mut rule.inconclusive,
         };
@@ -162,7 +162,7 @@ impl Tally {
     pub fn level(&self, level: Level) -> LevelCount {
         let of_level = self.rules.iter().filter(|count| count.rule.level == level);
         of_level.fold(LevelCount::default(), |sum, count| LevelCount {
-            stands: sum.stands + count.stands,
+            conclusive: sum.conclusive + count.conclusive,
             allowed: sum.allowed + count.allowed,
             inconclusive: sum.inconclusive + count.inconclusive,
         })
@@ -170,8 +170,8 @@ impl Tally {
 
     /// Whether there is a conclusive violation that is not allowed.
     pub fn is_broken(&self) -> bool {
-        let LevelCount { stands, allowed, .. } = self.level(Level::Violation);
-        stands > allowed
+        let LevelCount { conclusive, allowed, .. } = self.level(Level::Violation);
+        conclusive > allowed
     }
 
     /// Whether there is a conclusive violation that is not allowed, a time without service, or a policy that
@@ -185,12 +185,12 @@ impl Tally {
     pub fn has_judged(&self, id: &str) -> bool {
         let Some(place) = self.places.get(id) else { return false };
         let count = &self.rules[*place];
-        let there = match count.rule.about {
+        let applicable = match count.rule.about {
             About::Sent | About::Transaction => self.transactions,
             About::Established | About::Managed | About::Announced => self.connections - self.inferred,
             _ => self.connections,
         };
-        there > 0 && count.is_conclusive()
+        applicable > 0 && count.is_conclusive()
     }
 
     /// The number of rules with a conclusive result, and the number of checked rules.

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_that_the_calendar_prints() {
+    fn times_match_the_calendar_library() {
         let day = 86_400 * SECOND as i64;
         for nanoseconds in (-100_000..100_000).step_by(97).map(|days| days * day + days * 1_234_567) {
             let expected = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap();

@@ -141,8 +141,8 @@ pub struct Timeline {
     has_ended: bool,
     /// The latest time of all records up to each multiple of [`STRIDE`].
     times: Vec<Time>,
-    told: AllTold,
-    /// The distinct lists of connections in `told`.
+    inputs: Inputs,
+    /// The distinct lists of connections in `inputs`.
     known: Vec<Arc<[KnownConnection]>>,
     /// The most memory of a state, in bytes. Beyond it, connections are evicted.
     memory: usize,
@@ -150,21 +150,21 @@ pub struct Timeline {
 
 /// Inputs of the engine other than records, in order, each after the record with this number. A
 /// replay repeats them.
-type AllTold = Vec<(u64, Told)>;
+type Inputs = Vec<(u64, Input)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Input {
     /// A time that ended something without a record.
     Time(Time),
     /// A request to evict some connections.
-    GiveUp,
+    Evict,
     /// Connections that a kernel reported.
     Connections(Arc<[KnownConnection]>),
 }
 
-/// The most entries of [`AllTold`]. Later ones are not given to the engine, so an end by time waits
+/// The most entries of [`Inputs`]. Later ones are not given to the engine, so an end by time waits
 /// for the next record.
-const MOST_TOLD: usize = 1 << 18;
+const MOST_INPUTS: usize = 1 << 18;
 
 /// The most connections in `known`. Rotated files repeat the same list, which is kept once.
 const MOST_CONNECTIONS: usize = 1 << 18;
@@ -179,7 +179,8 @@ impl Timeline {
     /// Creates an empty timeline whose findings come from `judge`.
     pub fn new(config: Config, judge: Judge) -> Timeline {
         let engine = engine::Config { report_packets: false, ..config.engine.and(Judge::needs()) };
-        let start = State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, told: 0 };
+        let start =
+            State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, inputs: 0 };
         Timeline {
             config,
             checkpoints: Checkpoints::new(start.clone(), config.spacing, config.budget),
@@ -189,7 +190,7 @@ impl Timeline {
             at_the_end: Vec::new(),
             has_ended: false,
             times: Vec::new(),
-            told: Vec::new(),
+            inputs: Vec::new(),
             known: Vec::new(),
             memory: usize::MAX,
         }
@@ -210,20 +211,20 @@ impl Timeline {
     /// Takes the next record, which was already dissected with the configuration of this timeline's
     /// engine.
     pub fn take_dissected(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
-        self.take_telling(record, dissected, &mut |_| {});
+        self.take_reporting(record, dissected, &mut |_| {});
     }
 
-    /// Takes the next dissected record, and reports events and findings to `tell`.
-    pub fn take_telling(
+    /// Takes the next dissected record, and reports events and findings to `report`.
+    pub fn take_reporting(
         &mut self,
         record: &Record<'_>,
         dissected: &Dissected<'_>,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) {
         let Timeline { config, latest, findings, .. } = self;
         let number = latest.record + 1;
         latest.handle_dissected(record, dissected, &mut |happening| {
-            tell(happening);
+            report(happening);
             if let Happening::Finding(finding) = happening
                 && findings.len() < config.findings
             {
@@ -234,31 +235,32 @@ impl Timeline {
             self.times.extend(self.latest.time);
         }
         if number.is_multiple_of(LOOK) {
-            self.look_at_memory(tell);
+            self.look_at_memory(report);
         }
-        self.checkpoints.offer(&self.latest);
+        self.checkpoints.keep_if_due(&self.latest);
     }
 
     /// Takes the time up to which a live source has delivered all records. Everything that [ends by
     /// time](Engine::handle_time) ends now; every replay repeats this after the same record.
     /// [`Engine::next_deadline`] of the latest state is the next time at which something ends.
     pub fn handle_time(&mut self, now: Time) {
-        self.handle_time_telling(now, &mut |_| {});
+        self.handle_time_reporting(now, &mut |_| {});
     }
 
-    /// Takes the time as [`Timeline::handle_time`] does, and reports events and findings to `tell`.
-    pub fn handle_time_telling(&mut self, now: Time, tell: &mut dyn FnMut(Happening<'_>)) {
+    /// Takes the time as [`Timeline::handle_time`] does, and reports events and findings to
+    /// `report`.
+    pub fn handle_time_reporting(&mut self, now: Time, report: &mut dyn FnMut(Happening<'_>)) {
         let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
-        if is_due && self.told.len() < MOST_TOLD {
-            self.hear(Told::Time(now), tell);
+        if is_due && self.inputs.len() < MOST_INPUTS {
+            self.apply(Input::Time(now), report);
         }
     }
 
     /// Evicts connections while the latest state exceeds its memory bound.
-    fn look_at_memory(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        while self.latest.footprint() > self.memory && self.told.len() < MOST_TOLD {
+    fn look_at_memory(&mut self, report: &mut dyn FnMut(Happening<'_>)) {
+        while self.latest.footprint() > self.memory && self.inputs.len() < MOST_INPUTS {
             let before = self.latest.engine.totals().evictions;
-            self.hear(Told::GiveUp, tell);
+            self.apply(Input::Evict, report);
             if self.latest.engine.totals().evictions == before {
                 return;
             }
@@ -266,25 +268,25 @@ impl Timeline {
     }
 
     /// Gives the engine an input other than a record, now and in every replay.
-    fn hear(&mut self, telling: Told, tell: &mut dyn FnMut(Happening<'_>)) {
-        let Timeline { config, latest, findings, told, .. } = self;
+    fn apply(&mut self, input: Input, report: &mut dyn FnMut(Happening<'_>)) {
+        let Timeline { config, latest, findings, inputs, .. } = self;
         let record = latest.record;
-        latest.hear(&telling, &mut |happening| {
-            tell(happening);
+        latest.apply(&input, &mut |happening| {
+            report(happening);
             if let Happening::Finding(finding) = happening
                 && findings.len() < config.findings
             {
                 findings.push(Found { record, finding: finding.clone() });
             }
         });
-        told.push((record, telling));
+        inputs.push((record, input));
     }
 
     /// Takes a note before the record that follows it in the capture. Its connections are known
     /// from then on, also in every replay.
     pub fn take_note(&mut self, note: &Note) {
         let connections = note.connections();
-        if connections.is_empty() || self.told.len() == MOST_TOLD {
+        if connections.is_empty() || self.inputs.len() == MOST_INPUTS {
             return;
         }
         let same = self.known.iter().find(|list| list[..] == connections[..]).cloned();
@@ -300,26 +302,26 @@ impl Timeline {
                 list
             }
         };
-        let telling = Told::Connections(list);
-        self.latest.hear(&telling, &mut |_| {});
-        self.told.push((self.latest.record, telling));
+        let input = Input::Connections(list);
+        self.latest.apply(&input, &mut |_| {});
+        self.inputs.push((self.latest.record, input));
     }
 
     /// Ends the capture, and lists the findings of its end. The shown states keep open transactions
     /// and connections open.
     pub fn finish(&mut self) {
-        self.finish_telling(&mut |_| {});
+        self.finish_reporting(&mut |_| {});
     }
 
-    /// Ends the capture, and reports events and findings to `tell`. Returns the engine's counters
+    /// Ends the capture, and reports events and findings to `report`. Returns the engine's counters
     /// at the end.
-    pub fn finish_telling(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Totals {
+    pub fn finish_reporting(&mut self, report: &mut dyn FnMut(Happening<'_>)) -> Totals {
         let Timeline { config, latest, at_the_end, findings, .. } = self;
         let (room, record) = (config.findings.saturating_sub(findings.len()), latest.record);
         at_the_end.clear();
         let mut last = latest.clone();
         last.finish(&mut |happening| {
-            tell(happening);
+            report(happening);
             if let Happening::Finding(finding) = happening
                 && at_the_end.len() < room
             {
@@ -354,7 +356,7 @@ impl Timeline {
     pub fn seek(&mut self, records: &dyn Records, moment: Moment) -> Result<Now<'_>, Error> {
         let target = self.number(records, moment)?;
         self.check(target)?;
-        let Timeline { checkpoints, latest, shown, told, .. } = self;
+        let Timeline { checkpoints, latest, shown, inputs, .. } = self;
         let nearest = [&*latest, checkpoints.before(target)]
             .into_iter()
             .filter(|state| state.record <= target)
@@ -363,7 +365,7 @@ impl Timeline {
         if shown.record > target || shown.record < nearest.record {
             shown.clone_from(nearest);
         }
-        shown.go_on(records, told, |state| !state.is_behind(target, told), &mut |_| {})?;
+        shown.advance(records, inputs, |state| !state.has_reached(target, inputs), &mut |_| {})?;
         Ok(self.now(&self.shown))
     }
 
@@ -374,9 +376,9 @@ impl Timeline {
         records: &dyn Records,
         range: RangeInclusive<u64>,
         packets: bool,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
-        self.replay_with(records, range, |engine| engine.report_packets(packets), false, tell)
+        self.replay_with(records, range, |engine| engine.report_packets(packets), false, report)
     }
 
     /// Reports the events and findings of these records, with the steps and contents of
@@ -386,11 +388,11 @@ impl Timeline {
         &self,
         records: &dyn Records,
         range: RangeInclusive<u64>,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         let finish = self.has_ended && *range.end() == self.taken();
         let closely = |engine: &mut Engine| engine.look_closely(Keep { steps: true, contents: true }, true);
-        self.replay_with(records, range, closely, finish, tell)
+        self.replay_with(records, range, closely, finish, report)
     }
 
     /// Reports the packets of these records, and the role of each in a transaction that begins
@@ -399,10 +401,10 @@ impl Timeline {
         &self,
         records: &dyn Records,
         range: RangeInclusive<u64>,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         let closely = |engine: &mut Engine| engine.look_closely(Keep::default(), true);
-        self.replay_with(records, range, closely, false, tell)
+        self.replay_with(records, range, closely, false, report)
     }
 
     fn replay_with(
@@ -411,17 +413,17 @@ impl Timeline {
         range: RangeInclusive<u64>,
         set: impl FnOnce(&mut Engine),
         finish: bool,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         let (first, last) = (*range.start(), *range.end());
         self.check(last)?;
-        let (before, told) = (first.max(1) - 1, &self.told);
+        let (before, inputs) = (first.max(1) - 1, &self.inputs);
         let mut state = self.state_before(before, |state| state.record);
-        state.go_on(records, told, |state| !state.is_behind(before, told), &mut |_| {})?;
+        state.advance(records, inputs, |state| !state.has_reached(before, inputs), &mut |_| {})?;
         set(&mut state.engine);
-        state.go_on(records, told, |state| !state.is_behind(last, told), tell)?;
+        state.advance(records, inputs, |state| !state.has_reached(last, inputs), report)?;
         if finish {
-            state.finish(tell);
+            state.finish(report);
         }
         Ok(())
     }
@@ -439,7 +441,7 @@ impl Timeline {
             }
         };
         if number <= self.latest.ended() {
-            state.go_on(records, &self.told, |state| state.ended() < number, &mut look)?;
+            state.advance(records, &self.inputs, |state| state.ended() < number, &mut look)?;
         } else if self.has_ended {
             self.latest.clone().finish(&mut look);
         }
@@ -575,8 +577,8 @@ struct State {
     time: Option<Time>,
     /// Findings so far.
     findings: u64,
-    /// Entries of [`AllTold`] processed so far.
-    told: usize,
+    /// Entries of [`Inputs`] processed so far.
+    inputs: usize,
 }
 
 impl State {
@@ -584,62 +586,64 @@ impl State {
         &mut self,
         record: &Record<'_>,
         dissected: &Dissected<'_>,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) {
         let State { engine, judge, findings, .. } = self;
-        engine.handle_dissected(record, dissected, &mut |event| report(judge, findings, &event, tell));
+        engine.handle_dissected(record, dissected, &mut |event| judge_event(judge, findings, &event, report));
         self.record += 1;
         self.time = self.time.max(Some(record.time));
     }
 
-    fn finish(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn finish(&mut self, report: &mut dyn FnMut(Happening<'_>)) {
         let State { engine, judge, findings, .. } = self;
-        engine.finish(&mut |event| report(judge, findings, &event, tell));
+        engine.finish(&mut |event| judge_event(judge, findings, &event, report));
     }
 
     /// Gives an input other than a record to the engine.
-    fn hear(&mut self, telling: &Told, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn apply(&mut self, input: &Input, report: &mut dyn FnMut(Happening<'_>)) {
         let State { engine, judge, findings, .. } = self;
-        match telling {
-            Told::Time(now) => engine.handle_time(*now, &mut |event| report(judge, findings, &event, tell)),
-            Told::GiveUp => {
-                engine.give_up_some(&mut |event| report(judge, findings, &event, tell));
+        match input {
+            Input::Time(now) => {
+                engine.handle_time(*now, &mut |event| judge_event(judge, findings, &event, report))
             }
-            Told::Connections(connections) => connections.iter().for_each(|one| engine.know(*one)),
+            Input::Evict => {
+                engine.give_up_some(&mut |event| judge_event(judge, findings, &event, report));
+            }
+            Input::Connections(connections) => connections.iter().for_each(|one| engine.know(*one)),
         }
-        self.told += 1;
+        self.inputs += 1;
     }
 
     /// The next input, if it comes before the next record.
-    fn next_told<'a>(&self, told: &'a AllTold) -> Option<&'a Told> {
-        told.get(self.told).filter(|(record, _)| *record == self.record).map(|(_, telling)| telling)
+    fn next_input<'a>(&self, inputs: &'a Inputs) -> Option<&'a Input> {
+        inputs.get(self.inputs).filter(|(record, _)| *record == self.record).map(|(_, input)| input)
     }
 
     /// Whether this is the last state before the record after `record`, or a later state.
-    fn is_behind(&self, record: u64, told: &AllTold) -> bool {
-        self.record > record || self.record == record && self.next_told(told).is_none()
+    fn has_reached(&self, record: u64, inputs: &Inputs) -> bool {
+        self.record > record || self.record == record && self.next_input(inputs).is_none()
     }
 
     /// Continues while `lacks` is true.
-    fn go_on(
+    fn advance(
         &mut self,
         records: &dyn Records,
-        told: &AllTold,
+        inputs: &Inputs,
         lacks: impl Fn(&State) -> bool,
-        tell: &mut dyn FnMut(Happening<'_>),
+        report: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         if !lacks(self) {
             return Ok(());
         }
         let mut walk = records.walk(self.record + 1);
         while lacks(self) {
-            if let Some(telling) = self.next_told(told) {
-                self.hear(telling, tell);
+            if let Some(input) = self.next_input(inputs) {
+                self.apply(input, report);
                 continue;
             }
             let record = next(&mut walk, self.record + 1)?;
             let dissected = Dissected::new(&record, &self.engine.config().frame);
-            self.handle_dissected(&record, &dissected, tell);
+            self.handle_dissected(&record, &dissected, report);
         }
         Ok(())
     }
@@ -660,10 +664,15 @@ fn next<'a>(walk: &mut impl Iterator<Item = Record<'a>>, number: u64) -> Result<
     walk.next().filter(|record| record.number == number).ok_or(Error::Gone(number))
 }
 
-fn report(judge: &mut Judge, findings: &mut u64, event: &Event<'_>, tell: &mut dyn FnMut(Happening<'_>)) {
-    tell(Happening::Event(event));
+fn judge_event(
+    judge: &mut Judge,
+    findings: &mut u64,
+    event: &Event<'_>,
+    report: &mut dyn FnMut(Happening<'_>),
+) {
+    report(Happening::Event(event));
     judge.handle(event, &mut |finding| {
         *findings += 1;
-        tell(Happening::Finding(finding));
+        report(Happening::Finding(finding));
     });
 }

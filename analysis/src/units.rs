@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_sees_no_control_characters() {
+    fn control_characters_are_escaped() {
         assert_eq!(Plain("caf\u{e9} \x1b[31m\u{9b}2J\n").to_string(), "caf\u{e9} \\u{1b}[31m\\u{9b}2J\\u{a}");
         assert_eq!(Plain("pcap.\u{202e}exe\u{2069}").to_string(), "pcap.\\u{202e}exe\\u{2069}");
     }

@@ -1,5 +1,5 @@
-//! Times without service and calls that wait: in captures of symptoms, and in sessions altered to
-//! have them. tests/cases/README.md describes the captures.
+//! Outages and waiting calls, in captures of symptoms and in altered sessions.
+//! tests/cases/README.md describes the captures.
 
 use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
@@ -29,14 +29,14 @@ fn only(capture: &Capture, kind: Kind) -> SessionEvent {
 }
 
 /// Seconds from the start of the capture, and the length in seconds.
-fn place(capture: &Capture, event: &SessionEvent) -> (f64, f64) {
+fn times(capture: &Capture, event: &SessionEvent) -> (f64, f64) {
     let start = capture.packets.iter().map(|packet| packet.time).min().expect("it has packets");
     ((event.time.0 - start) as f64 / 1e9, event.duration.expect("it is known") as f64 / 1e9)
 }
 
 #[track_caller]
-fn assert_place(capture: &Capture, event: &SessionEvent, (from, length): (f64, f64)) {
-    let (since, lasted) = place(capture, event);
+fn assert_times(capture: &Capture, event: &SessionEvent, (from, length): (f64, f64)) {
+    let (since, lasted) = times(capture, event);
     assert!((since - from).abs() < 0.01 && (lasted - length).abs() < 0.05, "{since} {lasted}: {event:#?}");
 }
 
@@ -51,10 +51,10 @@ fn until(capture: &Capture, seconds: f64) -> Capture {
 }
 
 #[test]
-fn one_outage_lasts_over_connections_without_a_reply() {
+fn an_outage_spans_connections_without_a_reply() {
     let capture = samples::case("c02-reconnect");
     let lost = only(&capture, Kind::ServiceLost);
-    assert_place(&capture, &lost, (0.005, 210.0));
+    assert_times(&capture, &lost, (0.005, 210.0));
     assert_eq!((lost.count, lost.through.len(), lost.cause), (8, 4, Some(Cause::NoReply)));
     assert_eq!(
         lost.text,
@@ -66,7 +66,7 @@ fn one_outage_lasts_over_connections_without_a_reply() {
         let part = until(&capture, seconds);
         let lost = only(&part, Kind::ServiceLost);
         let reached = part.packets.last().expect("it has packets").time - part.packets[0].time;
-        let (since, lasted) = place(&part, &lost);
+        let (since, lasted) = times(&part, &lost);
         assert!(since < 0.006 && (lasted - reached as f64 / 1e9).abs() < 0.01, "{lost:#?}");
         assert_eq!(lost.through.len().max(1), connections, "{lost:#?}");
     }
@@ -74,7 +74,7 @@ fn one_outage_lasts_over_connections_without_a_reply() {
 
 /// Three rounds without a reply, and a session with replies: the outage ends with its first reply.
 #[test]
-fn one_outage_ends_with_the_first_reply() {
+fn an_outage_ends_with_the_first_reply() {
     let rounds = until(&samples::case("c02-reconnect"), 180.02);
     let mut served = until(&samples::case("c02-late"), 0.0052);
     mutate::change_communication_ids(&mut served, 0x0707_0000);
@@ -85,7 +85,7 @@ fn one_outage_ends_with_the_first_reply() {
     let reply = served.packets.iter().find(replies).expect("it has a reply").time;
     let capture = mutate::merge(&rounds, &served);
     let lost = only(&capture, Kind::ServiceLost);
-    assert_place(&capture, &lost, (0.005, (reply - rounds.packets[0].time) as f64 / 1e9 - 0.005));
+    assert_times(&capture, &lost, (0.005, (reply - rounds.packets[0].time) as f64 / 1e9 - 0.005));
     assert_eq!(lost.other.map(|id| id.0), Some(4));
     assert!(lost.text.ends_with("the next reply came on connection 4"), "{}", lost.text);
 }
@@ -94,13 +94,13 @@ fn one_outage_ends_with_the_first_reply() {
 const SERVER_OF_CASES: core::net::Ipv4Addr = core::net::Ipv4Addr::new(10, 9, 0, 1);
 
 #[test]
-fn the_first_call_waits_too() {
+fn an_unanswered_first_call_is_an_outage() {
     for (case, from) in [("c28-first", 0.0037), ("c28-641", 0.0042)] {
         let capture = samples::case(case);
         let lost = only(&capture, Kind::ServiceLost);
-        assert_place(&capture, &lost, (from, 60.0));
+        assert_times(&capture, &lost, (from, 60.0));
         assert_eq!(lost.text, "no reply for 60.0s, until the capture ends: 1 call unanswered", "{case}");
-        // If the client's direction is all that was captured, nothing is known.
+        // With only the client's direction captured, no loss is reported.
         let half = mutate::keep(&capture, |packet| packet.source() != SERVER_OF_CASES);
         assert!(events(&half).iter().all(|event| !event.kind.is_loss()), "{:#?}", events(&half));
     }
@@ -122,11 +122,11 @@ fn the_first_call_waits_too() {
 }
 
 #[test]
-fn a_call_that_others_pass_is_no_outage() {
+fn a_call_overtaken_by_others_is_no_outage() {
     let capture = samples::case("c25-one-stuck");
     assert!(events(&capture).iter().all(|event| event.kind != Kind::ServiceLost));
     let waited = only(&capture, Kind::CallWaited);
-    assert_place(&capture, &waited, (0.005, 119.3));
+    assert_times(&capture, &waited, (0.005, 119.3));
     assert_eq!((waited.count, waited.frames), (1, [Some(12), None]));
     assert_eq!(
         waited.text,
@@ -148,18 +148,18 @@ fn a_call_that_others_pass_is_no_outage() {
 }
 
 #[test]
-fn a_call_that_ends_every_connection_is_one_story() {
+fn a_call_that_ends_every_connection_is_one_event() {
     let capture = samples::case("c04");
-    let story = only(&capture, Kind::CallFailsAgain);
-    assert_eq!((story.count, story.through.len()), (25, 25));
-    assert_eq!((story.connection.0, story.other.map(|id| id.0)), (1, Some(25)));
+    let event = only(&capture, Kind::CallFailsAgain);
+    assert_eq!((event.count, event.through.len()), (25, 25));
+    assert_eq!((event.connection.0, event.other.map(|id| id.0)), (1, Some(25)));
     assert_eq!(
-        story.text,
+        event.text,
         "NFSv3 WRITE (XID 0x00000700) under way each time 25 connections ended, in 20.1s: client's NAK (remote \
          access error), then server's DREQ; on connections 1, 2, 3, 4, 5, 6, 7, 8 and 17 more"
     );
     let lost = only(&capture, Kind::ServiceLost);
-    assert_place(&capture, &lost, (0.005, 20.1));
+    assert_times(&capture, &lost, (0.005, 20.1));
     assert_eq!((lost.count, lost.cause), (1, Some(Cause::ClosedBy(false))));
     // On one connection only, it is an ordinary end.
     let one = until(&capture, 0.0055);
@@ -167,14 +167,14 @@ fn a_call_that_ends_every_connection_is_one_story() {
 }
 
 #[test]
-fn requests_in_vain_are_an_outage() {
+fn failed_connection_requests_are_an_outage() {
     for case in ["cm-nfs-distinct", "cm-nfs-sameqp"] {
         let capture = samples::case(case);
         let found = events(&capture);
         let count = |kind| found.iter().filter(|event| event.kind == kind).count();
         assert_eq!((count(Kind::Rejected), count(Kind::Connected), count(Kind::Disconnected)), (6, 0, 0));
         let lost = only(&capture, Kind::ServiceLost);
-        assert_place(&capture, &lost, (0.0, 51.0));
+        assert_times(&capture, &lost, (0.0, 51.0));
         assert_eq!(lost.cause, Some(Cause::Rejected));
         assert_eq!(
             lost.text, "no connection for 51.0s, until the capture ends: 6 requests rejected by the server",
@@ -183,16 +183,16 @@ fn requests_in_vain_are_an_outage() {
     }
     let capture = samples::case("cm-nfs-prev-same-then");
     let lost = only(&capture, Kind::ServiceLost);
-    assert_place(&capture, &lost, (0.005, 61.2));
+    assert_times(&capture, &lost, (0.005, 61.2));
     assert_eq!(
         lost.text,
         "no reply for 61.2s: connection 1 was closed by the server, 6 requests rejected by the server, the next \
          reply came on connection 8"
     );
     // Over TCP: the server acknowledges the MPA Request and never replies.
-    let whole = samples::capture("iwarp-nfs3");
-    let mut asked = whole.clone();
-    let request = made_and_closed(&whole, false).packets[3].number;
+    let sample = samples::capture("iwarp-nfs3");
+    let mut asked = sample.clone();
+    let request = made_and_closed(&sample, false).packets[3].number;
     asked.packets.retain(|packet| packet.number <= request + 1);
     let mut last = asked.packets.last().expect("it has packets").clone();
     last.time += 40 * SECOND;
@@ -204,10 +204,10 @@ fn requests_in_vain_are_an_outage() {
 }
 
 #[test]
-fn credits_that_are_never_freed() {
+fn credits_never_freed_are_reported() {
     let capture = samples::case("c02-arp");
     let used = only(&capture, Kind::CreditsExhausted);
-    assert_place(&capture, &used, (0.0055, 90.0));
+    assert_times(&capture, &used, (0.0055, 90.0));
     assert_eq!(used.text, "all 8 credits in use for 90.0s, never freed");
     assert_eq!(only(&capture, Kind::ServiceLost).duration, Some(90_000_600_000));
     // Until the last reply shows that credits were free, nothing is known of the reason.
@@ -216,7 +216,7 @@ fn credits_that_are_never_freed() {
 }
 
 #[test]
-fn a_dreq_is_never_answered() {
+fn an_unanswered_dreq_is_reported() {
     let mut capture =
         mutate::keep(&samples::capture("nfs4.1-basic"), |packet| !is_message(packet, attribute::DREP));
     let request = capture
@@ -239,7 +239,7 @@ fn a_dreq_is_never_answered() {
 
 /// The capture goes on for 30 s after a callback.
 #[test]
-fn a_callback_waits() {
+fn a_waiting_callback_is_reported() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let recall = capture
         .packets

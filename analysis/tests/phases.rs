@@ -11,24 +11,24 @@ use rdmascope_tests::session::{self, Session};
 use rdmascope_tests::{Differences, samples, values};
 
 /// Checks that the phases after the call's own Send add up to the latency.
-fn check_sums(place: &str, session: &Session, differences: &mut Differences) {
+fn check_sums(context: &str, session: &Session, differences: &mut Differences) {
     for transaction in &session.transactions {
         let xid = transaction.xid;
         let (Some(Phases { times, acknowledged }), Some(latency)) =
             (Phases::of(transaction), transaction.latency())
         else {
             let lacks = transaction.call.is_none() || transaction.reply.is_none();
-            differences.check(lacks, format!("{place}: no phases of {xid}"));
+            differences.check(lacks, format!("{context}: no phases of {xid}"));
             continue;
         };
         let sum = times[1..].iter().try_fold(0_u64, |sum, time| sum.checked_add(*time));
         let fits = sum == Some(latency) && (acknowledged || times[1] == 0);
-        differences.check(fits, format!("{place}: {times:?} of {latency} of {xid}"));
+        differences.check(fits, format!("{context}: {times:?} of {latency} of {xid}"));
     }
 }
 
 #[test]
-fn phases_are_the_latency() {
+fn phases_add_up_to_the_latency() {
     let mut differences = Differences::of("phases");
     for sample in samples::ALL {
         let capture = samples::capture(sample);
@@ -60,10 +60,10 @@ fn acknowledges(packet: &Packet, psn: u32) -> bool {
     responds && ahead < mutate::PSNS / 2 && (ahead > 0 || !is_nak)
 }
 
-// The expectation comes from the packets alone. The samples contain whole sessions, so a packet
+// The expectation comes from the packets alone. The samples contain complete sessions, so a packet
 // captured after a call was sent after it.
 #[test]
-fn calls_were_acknowledged_by_what_says_so_first() {
+fn the_first_acknowledging_packet_is_recorded() {
     let mut differences = Differences::of("acknowledgements of calls");
     let mut found = 0;
     for sample in samples::MOUNTS {
@@ -102,7 +102,7 @@ fn moved_to(end: core::net::Ipv4Addr, capture: &Capture, way: i64) -> Capture {
 }
 
 #[test]
-fn where_samples_were_captured() {
+fn capture_points_are_inferred() {
     // The samples were captured on the bridge between the two guests (samples/MANIFEST). Deliberate
     // loss and delay make the capture point of nfs3-lossy inconclusive.
     for sample in samples::MOUNTS {
@@ -160,7 +160,7 @@ fn each_phase_has_its_time() {
 }
 
 #[test]
-fn an_acknowledgement_comes_before_what_the_server_does() {
+fn the_ack_phase_precedes_server_time() {
     // An ACK for several Sends may be later than other signs that the call arrived.
     assert_eq!(phases(&transaction(Some(150), Some((100, 300)), None)), [20, 100, 0, 0, 200, 0, 600, 0, 100]);
     assert_eq!(phases(&transaction(Some(950), None, None)), [20, 900, 0, 0, 0, 0, 0, 0, 100]);
@@ -169,7 +169,7 @@ fn an_acknowledgement_comes_before_what_the_server_does() {
 }
 
 #[test]
-fn the_same_time_counts_once_and_within_the_latency() {
+fn overlapping_times_count_once_within_the_latency() {
     assert_eq!(
         phases(&transaction(None, Some((100, 500)), Some((400, 600)))),
         [20, 0, 0, 100, 400, 0, 300, 100, 100]
@@ -187,7 +187,7 @@ fn the_same_time_counts_once_and_within_the_latency() {
 
 /// Busy time is part of the time before and after the RDMA operations, and never longer.
 #[test]
-fn what_was_in_flight_is_not_the_servers_time() {
+fn sending_time_is_not_server_time() {
     let busy = |before: u64, after: u64| {
         let mut all = transaction(Some(30), Some((100, 300)), Some((450, 850)));
         (all.timing.busy_before, all.timing.busy_after) = (before * 1_000, after * 1_000);
@@ -200,6 +200,6 @@ fn what_was_in_flight_is_not_the_servers_time() {
 }
 
 #[test]
-fn groups_are_sums() {
+fn groups_sum_their_phases() {
     assert_eq!(grouped([1, 2, 4, 8, 16, 32, 64, 128, 256]), [3, 16, 36, 72, 128, 256]);
 }

@@ -87,7 +87,7 @@ fn the_longest_outage_leads() {
 }
 
 #[test]
-fn outages_at_the_same_time_are_one() {
+fn simultaneous_outages_are_one_statement() {
     let one = samples::case("c02-late");
     let four =
         [0x31, 0x33, 0x35].into_iter().fold(one.clone(), |all, qp| mutate::merge(&all, &beside(&one, qp)));
@@ -103,7 +103,7 @@ fn outages_at_the_same_time_are_one() {
 
 /// The samples look up names that do not exist before they create them.
 #[test]
-fn errors_of_normal_work_are_no_problems() {
+fn errors_of_normal_operation_are_no_problems() {
     for sample in ["nfs3-basic", "nfs4.1-basic", "nfs4.2-basic", "iwarp-nfs3"] {
         let (report, ending, _) = report(&samples::capture(sample));
         assert!(!report.all_errors().is_empty(), "{sample}");
@@ -118,7 +118,7 @@ fn errors_of_normal_work_are_no_problems() {
 }
 
 #[test]
-fn a_call_without_a_reply_has_waited() {
+fn unanswered_calls_have_a_waiting_time() {
     let capture = samples::case("c25-one-stuck");
     let (report, _, transactions) = report(&capture);
     let filter = TransactionFilter { latency_above: Some(1_000_000_000), ..TransactionFilter::default() };
@@ -131,7 +131,7 @@ fn a_call_without_a_reply_has_waited() {
     assert!(write.waited() >= Some(119_000_000_000), "{:?}", write.waited());
     let operations = report.operations();
     let (_, writes) =
-        operations.iter().find(|(key, _)| key.label.to_string() == "WRITE").expect("it is there");
+        operations.iter().find(|(key, _)| key.label.to_string() == "WRITE").expect("it is listed");
     let latency = writes.latency().expect("it has waited");
     assert_eq!((writes.unanswered, latency.bound), (1, write.waited().expect("it has waited")));
     assert_eq!(latency.maximum, latency.bound);
@@ -156,7 +156,7 @@ fn a_call_without_a_reply_has_waited() {
 }
 
 #[test]
-fn times_across_a_step_of_the_clock_are_unknown() {
+fn times_across_a_clock_step_are_unknown() {
     let capture = samples::case("clk-back37s-small");
     let (report, ending, transactions) = report(&capture);
     assert_eq!((ending.totals.clock_steps, ending.totals.first_clock_step), (1, Some(61)));
@@ -164,7 +164,7 @@ fn times_across_a_step_of_the_clock_are_unknown() {
         .problems(&ending)
         .into_iter()
         .find(|problem| problem.name == "clock-step")
-        .expect("it is told");
+        .expect("the step is reported");
     assert_eq!((step.count, step.first_frame), (1, Some(61)));
     for one in &transactions {
         let frames =

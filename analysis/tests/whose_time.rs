@@ -1,6 +1,6 @@
 //! The server's time by the wire, compared with the kernel's record of the server's work.
 
-use rdmascope_analysis::kernel::{Joining, KernelTrace, Point, Witness};
+use rdmascope_analysis::kernel::{Joining, KernelTrace, Point, TraceResults};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::trace::Trace;
 use rdmascope_dissector::engine::{Config, Engine};
@@ -19,13 +19,13 @@ struct Known {
     before_post: u64,
 }
 
-fn known(witness: &Witness, transactions: &[Transaction]) -> Vec<Known> {
+fn known(results: &TraceResults, transactions: &[Transaction]) -> Vec<Known> {
     let of_call = |transaction: &Transaction| {
         let phases = Phases::of(transaction)?;
-        let mut calls = witness.trace.calls.iter().filter(|call| call.xid == transaction.xid.0);
+        let mut calls = results.trace.calls.iter().filter(|call| call.xid == transaction.xid.0);
         let call = calls.next().filter(|_| calls.next().is_none())?;
         let (decoded, encoded) = (call.time(Point::Decoded)?, call.time(Point::Encoded)?);
-        let window = witness.clock.window(encoded)?;
+        let window = results.clock.window(encoded)?;
         let arrived = transaction.call.as_ref()?.seen.time.0;
         let before_post = u64::try_from(encoded + window.offset - arrived).unwrap_or(0);
         let handler = u64::try_from(encoded - decoded).ok()?;
@@ -35,7 +35,7 @@ fn known(witness: &Witness, transactions: &[Transaction]) -> Vec<Known> {
     transactions.iter().filter(forward).filter_map(of_call).collect()
 }
 
-fn session_of(sample: &str) -> (Witness, Vec<Transaction>) {
+fn session_of(sample: &str) -> (TraceResults, Vec<Transaction>) {
     let capture = samples::capture(sample);
     let mut joining = Joining::default();
     let mut transactions = Vec::new();
@@ -90,18 +90,18 @@ impl Sums {
 /// wire does not show. With the phases in which the server may have worked unseen, it is at least
 /// the time of the handler.
 #[test]
-fn the_server_is_blamed_for_its_work_only() {
+fn server_time_covers_only_the_servers_work() {
     /// Nanoseconds of a call in which packets may have been lost before the capture point.
     const LOST: u64 = 10_000_000;
     let mut differences = Differences::of("time of the server");
     let mut found = 0;
-    for sample in samples::whole_sessions() {
-        let (witness, transactions) = session_of(sample);
-        let known = known(&witness, &transactions);
+    for sample in samples::complete_sessions() {
+        let (results, transactions) = session_of(sample);
+        let known = known(&results, &transactions);
         for acknowledged in [true, false] {
             let some = known.iter().filter(|it| it.phases.acknowledged == acknowledged);
             let Sums { calls, until_ack, sending, server, handler, before_post } = Sums::of(some);
-            let place = format!(
+            let label = format!(
                 "{sample}, {calls} calls{}: {} us sending, {} us server, {} us until ACK; by the trace {} us \
                  handler, {} us before the post",
                 if acknowledged { "" } else { " without ACK" },
@@ -111,10 +111,10 @@ fn the_server_is_blamed_for_its_work_only() {
                 handler / 1_000,
                 before_post / 1_000,
             );
-            println!("{place}");
+            println!("{label}");
             let lost = if sample.contains("lossy") { calls * LOST } else { 0 };
-            differences.check(!acknowledged || server <= before_post + lost, place.clone());
-            differences.check(until_ack + sending + server >= handler, place);
+            differences.check(!acknowledged || server <= before_post + lost, label.clone());
+            differences.check(until_ack + sending + server >= handler, label);
             found += calls;
         }
     }

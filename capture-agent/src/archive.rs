@@ -91,7 +91,7 @@ impl Archive {
     fn of(named: Vec<(String, Stored)>, stride: u64, budget: usize) -> Result<Archive, Error> {
         let (names, files): (Vec<String>, Vec<Stored>) = named.into_iter().unzip();
         let mut walk = Walk {
-            cursors: files.iter().map(|file| Cursor::noting(file.bytes())).collect(),
+            cursors: files.iter().map(|file| Cursor::with_notes(file.bytes())).collect(),
             merge: Merge::new(files.len()),
         };
         let mut index = Index { marks: Vec::new(), files: files.len(), stride, budget, weight: 0 };
@@ -166,7 +166,8 @@ impl Archive {
             Some(mark) => Cursor::new(file.bytes(), Framer::resume(mark)),
             None => Cursor::ended(),
         });
-        let mut walk = Walk { cursors: cursors.collect(), merge: Merge::behind(self.files.len(), given) };
+        let mut walk =
+            Walk { cursors: cursors.collect(), merge: Merge::starting_after(self.files.len(), given) };
         for _ in given..before {
             walk.next();
         }
@@ -262,7 +263,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Starts at the beginning and looks for notes.
-    fn noting(bytes: &'a [u8]) -> Cursor<'a> {
+    fn with_notes(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { notes: Some(Vec::new()), ..Cursor::new(bytes, Framer::new()) }
     }
 

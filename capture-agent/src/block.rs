@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_keep_their_memory_for_the_next_block() {
+    fn list_allocations_are_reused_by_the_next_block() {
         let records = Records {
             records: Vec::with_capacity(100),
             dissected: Vec::with_capacity(10),

@@ -98,7 +98,7 @@ pub enum Error {
     Open { name: String, error: io::Error },
     /// The file was given already as another part of the same capture.
     #[error("{name}: given twice; all files together are one capture")]
-    GivenTwice { name: String },
+    Duplicate { name: String },
     /// The file has no bytes.
     #[error("{name}: empty; even a capture without packets has a file header")]
     Empty { name: String },
@@ -225,9 +225,9 @@ impl Capture {
             (_, None) if bytes.is_empty() => Err(Error::Empty { name: self.name.clone() }),
             (_, None) => {
                 let mut found = [0; 4];
-                let there = bytes.len();
-                found[..there].copy_from_slice(bytes);
-                let damage = Damage { offset: 0, fault: Fault::Magic { found, there } };
+                let available = bytes.len();
+                found[..available].copy_from_slice(bytes);
+                let damage = Damage { offset: 0, fault: Fault::Magic { found, available } };
                 Err(Error::Damaged { name: self.name_of_content(), damage })
             }
         }
@@ -371,7 +371,7 @@ impl Capture {
             match self.stream.fill(1) {
                 Ok(Ok(())) => {}
                 Ok(Err(over)) => break (over, None),
-                Err(error) => break (Over::Whole, Some(self.unreadable(offset, error))),
+                Err(error) => break (Over::Complete, Some(self.unreadable(offset, error))),
             }
         };
         let map = unsafe_io::map(&file).map_err(cannot_keep)?;

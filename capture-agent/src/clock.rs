@@ -24,9 +24,9 @@ impl Clock {
     }
 
     /// Converts a time of the first clock to the second.
-    pub fn tell(&self, time: Time) -> Time {
-        let behind = self.0.partition_point(|line| line.from <= time);
-        let Some(line) = self.0.get(behind.saturating_sub(1)) else { return time };
+    pub fn convert(&self, time: Time) -> Time {
+        let started = self.0.partition_point(|line| line.from <= time);
+        let Some(line) = self.0.get(started.saturating_sub(1)) else { return time };
         Time(time.0.saturating_add(line.add(time)))
     }
 }
@@ -44,19 +44,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_counts_from_its_time_on() {
+    fn each_line_applies_from_its_start_time() {
         let line = |from, offset, rate| Line { from: Time(from), offset, rate };
         let clock = Clock::new(vec![line(1_000, 50, 0.1), line(2_000, -20, 0.0)]);
-        let told = [0, 1_000, 1_500, 2_000, 9_000].map(|time| clock.tell(Time(time)).0);
-        assert_eq!(told, [-50, 1_050, 1_600, 1_980, 8_980]);
-        assert_eq!(Clock::default().tell(Time(7)), Time(7));
+        let converted = [0, 1_000, 1_500, 2_000, 9_000].map(|time| clock.convert(Time(time)).0);
+        assert_eq!(converted, [-50, 1_050, 1_600, 1_980, 8_980]);
+        assert_eq!(Clock::default().convert(Time(7)), Time(7));
     }
 
     /// The times in a capture are untrusted.
     #[test]
-    fn no_time_is_too_far_away() {
+    fn extreme_times_do_not_overflow() {
         let clock = Clock::new(vec![Line { from: Time(i64::MIN), offset: i64::MAX, rate: f64::MAX }]);
-        assert_eq!(clock.tell(Time(i64::MAX)), Time(i64::MAX));
-        assert_eq!(clock.tell(Time(i64::MIN)), Time(-1));
+        assert_eq!(clock.convert(Time(i64::MAX)), Time(i64::MAX));
+        assert_eq!(clock.convert(Time(i64::MIN)), Time(-1));
     }
 }

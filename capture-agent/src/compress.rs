@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_is_read_without_the_end() {
+    fn flushed_packets_are_readable_before_the_end() {
         for compression in [None, Some(Compression::Gzip), Some(Compression::Zstd)] {
             let mut writer =
                 PcapngWriter::new(Compressor::new(compression, Vec::new()).unwrap(), "rdmascope").unwrap();
@@ -149,13 +149,13 @@ mod tests {
             let flushed = writer.get_ref().get_ref().clone();
             assert_eq!(read(flushed), 1000, "{compression:?}");
             packet(&mut writer, 1001);
-            let whole = writer.finish().unwrap().finish().unwrap();
-            assert_eq!(read(whole), 1001, "{compression:?}");
+            let finished = writer.finish().unwrap().finish().unwrap();
+            assert_eq!(read(finished), 1001, "{compression:?}");
         }
     }
 
     #[test]
-    fn by_the_name_of_a_file() {
+    fn compression_follows_the_file_name() {
         for (name, expected) in [
             ("a.pcapng.gz", Some(Compression::Gzip)),
             ("a.pcapng.zst", Some(Compression::Zstd)),

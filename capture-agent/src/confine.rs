@@ -189,7 +189,7 @@ fn is_alone() -> Result<(), ConfineError> {
 /// This requires a capability itself; without it the process has nothing to lose.
 fn empty_bounding_set() {
     for number in 0..64 {
-        let _without_the_right =
+        let _fails_without_the_right =
             remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number));
     }
 }
@@ -249,7 +249,7 @@ fn refuse_files(reach: Reach<'_>, instances: Option<&Path>) -> Result<bool, Conf
 fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) {
     let mut allow = |path: &Path, rights| {
         if let Ok(descriptor) = PathFd::new(path) {
-            let _left_out = (&mut *rules).add_rule(PathBeneath::new(descriptor, rights));
+            let _skipped_on_error = (&mut *rules).add_rule(PathBeneath::new(descriptor, rights));
         }
     };
     for path in read {
@@ -265,9 +265,9 @@ fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) 
             | AccessFs::RemoveDir
             | AccessFs::Refer;
         match path.metadata() {
-            Ok(there) if there.is_dir() => allow(path, folder),
+            Ok(metadata) if metadata.is_dir() => allow(path, folder),
             // A device, a FIFO, or an open file.
-            Ok(there) if !there.is_file() => allow(path, written | AccessFs::IoctlDev),
+            Ok(metadata) if !metadata.is_file() => allow(path, written | AccessFs::IoctlDev),
             // A symbolic link is resolved, because its target is replaced.
             Ok(_) => {
                 allow(path, written);

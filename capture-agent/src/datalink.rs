@@ -153,7 +153,7 @@ fn socket(buffer: usize) -> io::Result<Option<i32>> {
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     // The forced size requires CAP_NET_ADMIN. Without it the system's limit applies.
     sockopt::set_socket_recv_buffer_size(&socket, buffer)?;
-    let _as_much_as_there_is = sockopt::set_socket_recv_buffer_size_force(&socket, buffer);
+    let _best_effort = sockopt::set_socket_recv_buffer_size_force(&socket, buffer);
     Ok(Some(socket.into_raw_fd()))
 }
 

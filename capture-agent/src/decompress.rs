@@ -27,17 +27,17 @@ pub(crate) struct Decoded {
 impl Decoded {
     /// Starts the thread. It ends with its input, or when the receiver is dropped.
     pub(crate) fn new(compression: Compression, compressed: Box<dyn Read + Send>) -> io::Result<Decoded> {
-        let (give, pieces) = sync_channel(AHEAD);
+        let (sender, pieces) = sync_channel(AHEAD);
         let (taken, empty) = channel();
         let read = Arc::new(AtomicU64::new(0));
         let counted =
             BufReader::with_capacity(PIECE, Counted { reader: compressed, read: Arc::clone(&read) });
         thread::Builder::new().name("decompress".into()).spawn(move || match compression {
-            Compression::Gzip => decode(MultiGzDecoder::new(counted), &give, &empty),
+            Compression::Gzip => decode(MultiGzDecoder::new(counted), &sender, &empty),
             Compression::Zstd => match zstd::stream::read::Decoder::with_buffer(counted) {
-                Ok(decoder) => decode(decoder, &give, &empty),
+                Ok(decoder) => decode(decoder, &sender, &empty),
                 // If the receiver is gone, the error is not needed.
-                Err(error) => drop(give.send(Err(error))),
+                Err(error) => drop(sender.send(Err(error))),
             },
         })?;
         Ok(Decoded { pieces, taken, piece: Vec::new(), at: 0, read })
@@ -50,11 +50,11 @@ impl Decoded {
 }
 
 /// Sends the output of `decoder`; the last piece is empty or an error.
-fn decode(mut decoder: impl Read, give: &SyncSender<io::Result<Vec<u8>>>, empty: &Receiver<Vec<u8>>) {
+fn decode(mut decoder: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>, empty: &Receiver<Vec<u8>>) {
     loop {
         let piece = empty.try_recv().unwrap_or_default();
         let (read, is_last) = piece::fill(&mut decoder, piece, PIECE);
-        if give.send(read).is_err() || is_last {
+        if sender.send(read).is_err() || is_last {
             return;
         }
     }

@@ -24,7 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Minimum size in bytes of a file for which a second thread is worth its cost.
-const WORTH_A_THREAD: u64 = 4 << 20;
+const MIN_THREADED_SIZE: u64 = 4 << 20;
 
 /// An open capture in one or several files. Records of several files are ordered by time and
 /// numbered in that order.
@@ -77,7 +77,7 @@ impl FileEnding {
 
     /// Returns true if the file was read to its end without errors and does not end within a
     /// record.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.trouble.is_none() && self.cut.is_none()
     }
 
@@ -107,7 +107,7 @@ impl Files {
     }
 
     /// Converts the times of a file with `clock` from here on. Files are numbered from 0, as given.
-    pub fn tell_by(&mut self, file: usize, clock: Clock) {
+    pub fn set_clock(&mut self, file: usize, clock: Clock) {
         self.files[file].clock = Some(clock);
     }
 
@@ -120,7 +120,7 @@ impl Files {
         sink: &mut impl Sink,
     ) -> Result<(), Error> {
         if let [file] = self.files.as_mut_slice()
-            && file.is_worth_a_thread()
+            && file.benefits_from_thread()
         {
             let read = pipeline::for_each(Blocks::of(&mut file.capture), config, progress, sink);
             return read.or_else(|error| file.ends_with(error));
@@ -177,7 +177,8 @@ fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<
     while let Some(index) = merge.lacking() {
         match files[index].advance()? {
             Found::Record(framed) => {
-                let time = files[index].clock.as_ref().map_or(framed.time, |clock| clock.tell(framed.time));
+                let time =
+                    files[index].clock.as_ref().map_or(framed.time, |clock| clock.convert(framed.time));
                 merge.found(index, Framed { time, ..framed });
             }
             Found::Note(note) => return Ok(Next::Note(note)),
@@ -207,8 +208,8 @@ impl File {
         File { name, capture, clock: None, span: None, awaited: None, trouble: None }
     }
 
-    fn is_worth_a_thread(&self) -> bool {
-        self.capture.size().is_some_and(|size| size >= WORTH_A_THREAD)
+    fn benefits_from_thread(&self) -> bool {
+        self.capture.size().is_some_and(|size| size >= MIN_THREADED_SIZE)
             // Decompression already runs on a thread.
             && !self.capture.is_compressed()
             && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)

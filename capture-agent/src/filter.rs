@@ -113,14 +113,14 @@ impl Program {
     /// `otherwise`.
     fn is_one_of(&mut self, values: &[u32], otherwise: To) {
         for (index, value) in values.iter().enumerate() {
-            let behind = values.len() - index - 1;
-            let no = if behind == 0 { otherwise } else { To::Next };
-            self.test(EQUAL, *value, To::Skip(behind as u8), no);
+            let remaining = values.len() - index - 1;
+            let no = if remaining == 0 { otherwise } else { To::Next };
+            self.test(EQUAL, *value, To::Skip(remaining as u8), no);
         }
     }
 
-    /// Resolves the jumps. `whole` is the number of bytes to capture of an accepted packet.
-    fn assemble(self, whole: u32) -> Vec<Instruction> {
+    /// Resolves the jumps. Accepted packets are cut to `snap_length` bytes.
+    fn assemble(self, snap_length: u32) -> Vec<Instruction> {
         let length = self.0.len();
         // A jump reaches 255 instructions. A test builds the longest possible program.
         let far = |instructions: usize| {
@@ -142,7 +142,7 @@ impl Program {
             })
             .collect();
         let end = |value| Instruction { code: RETURN, jump_true: 0, jump_false: 0, value };
-        out.extend([end(whole), end(0)]);
+        out.extend([end(snap_length), end(0)]);
         out
     }
 }
@@ -154,8 +154,8 @@ pub fn program(wanted: &Wanted, snap_length: u32) -> Vec<Instruction> {
         program.load(LOAD_WORD, INTERFACE);
         // The end of the program is too far away for a jump.
         for (index, interface) in wanted.interfaces.iter().enumerate() {
-            let behind = wanted.interfaces.len() - index;
-            program.test(EQUAL, *interface, To::Skip(behind as u8), To::Next);
+            let remaining = wanted.interfaces.len() - index;
+            program.test(EQUAL, *interface, To::Skip(remaining as u8), To::Next);
         }
         program.load(RETURN, 0);
     }

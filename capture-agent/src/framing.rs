@@ -329,7 +329,7 @@ pub(crate) fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
         [b'B', b'Z', b'h', _] => Err(Fault::Compressed { with: "bzip2", tool: "bzip2 -d" }),
         [0x04, 0x22, 0x4d, 0x18] => Err(Fault::Compressed { with: "lz4", tool: "lz4 -d" }),
         [b's', b'n', b'o', b'o'] => Err(Fault::Snoop),
-        found => Err(Fault::Magic { found: *found, there: 4 }),
+        found => Err(Fault::Magic { found: *found, available: 4 }),
     }
 }
 
@@ -348,8 +348,8 @@ pub struct Damage {
 #[non_exhaustive]
 #[allow(missing_docs)]
 pub enum Fault {
-    /// No magic number of a supported format. `there`: number of bytes available.
-    Magic { found: [u8; 4], there: usize },
+    /// No magic number of a supported format. `available`: number of bytes in the capture.
+    Magic { found: [u8; 4], available: usize },
     /// A pcap variant with longer record headers, written by some Linux systems around 1999.
     ModifiedPcap,
     /// A snoop file.
@@ -386,9 +386,9 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Fault::Magic { found, there } => {
+            Fault::Magic { found, available } => {
                 f.write_str("expected the magic number of a pcap or pcapng file, gzip or zstd, or ERF records, found")?;
-                found.iter().take(there).try_for_each(|byte| write!(f, " {byte:02x}"))
+                found.iter().take(available).try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Fault::ModifiedPcap => f.write_str(
                 "found the magic number of the modified pcap format of 1999; convert the file with `editcap -F pcap`",

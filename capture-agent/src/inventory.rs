@@ -81,8 +81,8 @@ pub(crate) fn joined(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]
         let owner = id.owner.clone().or(pair.owner.clone());
         let process = id.process.or(pair.process).map(|process| format!("process-{process}"));
         // Devices that do not report PSNs have zero in both.
-        let tells = (pair.send_psn, pair.receive_psn) != (Some(0), Some(0));
-        let psns = [pair.send_psn, pair.receive_psn].map(|psn| psn.filter(|_| tells));
+        let has_psns = (pair.send_psn, pair.receive_psn) != (Some(0), Some(0));
+        let psns = [pair.send_psn, pair.receive_psn].map(|psn| psn.filter(|_| has_psns));
         found.push(Connected {
             device: device.to_owned(),
             local_qp,

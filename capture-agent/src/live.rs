@@ -156,7 +156,7 @@ pub struct Live {
     /// Options, for interfaces that come back.
     config: LiveConfig,
     /// The program compiled from [`LiveConfig::filter`].
-    besides: Vec<Instruction>,
+    extra_filter: Vec<Instruction>,
     /// Packets with a hardware timestamp.
     stamped: u64,
     interval: Duration,
@@ -164,9 +164,9 @@ pub struct Live {
     /// Total size of all packets on the wire, in bytes.
     bytes: u64,
     /// Drops that are not yet part of a record.
-    untold: u64,
+    unreported: u64,
     /// Time of the last query of the kernel's counts.
-    asked: Instant,
+    queried: Instant,
     /// [`Next::Idle`] was returned, so the next call may wait.
     is_idle: bool,
     end: Arc<AtomicBool>,
@@ -205,7 +205,7 @@ impl Live {
             }
             indexes.push(index);
         }
-        let besides = config.filter.as_deref().map(libpcap::compile).transpose()?.unwrap_or_default();
+        let extra_filter = config.filter.as_deref().map(libpcap::compile).transpose()?.unwrap_or_default();
         if config.hardware_time {
             for name in names {
                 ring::stamp_in_hardware(name).map_err(|error| match error.kind() {
@@ -217,7 +217,7 @@ impl Live {
                 })?;
             }
         }
-        let rings = opened(config, &indexes, &program(config, &indexes, &besides))?;
+        let rings = opened(config, &indexes, &program(config, &indexes, &extra_filter))?;
         let now = Instant::now();
         let mut live = Live {
             rings,
@@ -228,12 +228,12 @@ impl Live {
             indexes,
             interval: config.interval,
             config: config.clone(),
-            besides,
+            extra_filter,
             stamped: 0,
             counts: LiveCounts::default(),
             bytes: 0,
-            untold: 0,
-            asked: now,
+            unreported: 0,
+            queried: now,
             is_idle: false,
             end,
             ended: None,
@@ -295,7 +295,7 @@ impl Live {
             self.states[number] = state;
         }
         if is_new {
-            let program = program(&self.config, &self.indexes, &self.besides);
+            let program = program(&self.config, &self.indexes, &self.extra_filter);
             self.rings.sockets().iter().try_for_each(|socket| socket.chosen_by(&program))?;
             // Rings that share packets are bound to all interfaces and cannot be bound again.
             if let Rings::One(ring) = &self.rings {
@@ -319,9 +319,9 @@ impl Live {
             let (accepted, dropped) = socket.counts()?;
             self.counts.accepted += u64::from(accepted);
             self.counts.dropped += u64::from(dropped);
-            self.untold += u64::from(dropped);
+            self.unreported += u64::from(dropped);
         }
-        self.asked = Instant::now();
+        self.queried = Instant::now();
         Ok(())
     }
 }
@@ -361,11 +361,11 @@ fn bound_to(config: &LiveConfig, indexes: &[u32]) -> u32 {
 }
 
 /// Builds the filter program for the kernel.
-fn program(config: &LiveConfig, indexes: &[u32], besides: &[Instruction]) -> Vec<Instruction> {
+fn program(config: &LiveConfig, indexes: &[u32], extra_filter: &[Instruction]) -> Vec<Instruction> {
     let interfaces = if bound_to(config, indexes) == 0 { indexes.to_vec() } else { Vec::new() };
     let wanted = Wanted { interfaces, ..config.wanted.clone() };
     let program = filter::program(&wanted, config.snap_length);
-    if besides.is_empty() { program } else { filter::both(program, besides, config.snap_length) }
+    if extra_filter.is_empty() { program } else { filter::both(program, extra_filter, config.snap_length) }
 }
 
 impl Source for Live {
@@ -378,7 +378,7 @@ impl Source for Live {
             }
         }
         // Reading the clock costs as much as a packet.
-        if (was_idle || self.counts.delivered.is_multiple_of(STRIDE)) && self.asked.elapsed() > COUNTING {
+        if (was_idle || self.counts.delivered.is_multiple_of(STRIDE)) && self.queried.elapsed() > COUNTING {
             self.count().map_err(|error| self.failed(error))?;
             if self.looked.elapsed() > LOOKING {
                 self.look().map_err(|error| self.failed(error))?;
@@ -387,7 +387,7 @@ impl Source for Live {
         if self.ended.is_none() && self.end.load(Ordering::Relaxed) {
             self.ended = Some((now(), Instant::now()));
         }
-        let Live { rings, counts, untold, indexes, bytes, ended, stamped, .. } = self;
+        let Live { rings, counts, unreported, indexes, bytes, ended, stamped, .. } = self;
         let mut reached = None;
         let Some(packet) = rings.next(&mut reached) else {
             // Packets that several rings hold at the end arrive with the last ring's report.
@@ -398,7 +398,7 @@ impl Source for Live {
                 return Ok(Next::End);
             }
             self.is_idle = true;
-            let until = reached.unwrap_or_else(|| rings::behind(now()));
+            let until = reached.unwrap_or_else(|| rings::delivered_until(now()));
             // A thread that has just started has not reported yet.
             return Ok(Next::Idle((until.0 > i64::MIN).then_some(until)));
         };
@@ -419,7 +419,7 @@ impl Source for Live {
             time: Time(packet.time),
             link: LinkType::ETHERNET,
             original_length: packet.length,
-            dropped: u32::try_from(core::mem::take(untold)).unwrap_or(u32::MAX),
+            dropped: u32::try_from(core::mem::take(unreported)).unwrap_or(u32::MAX),
             tap: Tap { file: 0, interface: interface as u32 },
             data: packet.data,
         }))

@@ -98,15 +98,15 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn a_link_in_a_public_folder_is_not_followed() {
+    fn links_in_public_folders_are_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         fs::write(&target, "precious").unwrap();
         for (mode, follows) in [(0o1777, false), (0o777, true), (0o1700, true)] {
-            let place = folder.path().join(format!("{mode:o}"));
-            fs::create_dir(&place).unwrap();
-            fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
-            let link = place.join("link");
+            let parent = folder.path().join(format!("{mode:o}"));
+            fs::create_dir(&parent).unwrap();
+            fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).unwrap();
+            let link = parent.join("link");
             symlink(&target, &link).unwrap();
             fs::write(&target, "precious").unwrap();
             let made = make_or_empty(&link);
@@ -116,7 +116,7 @@ mod tests {
                 assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
             }
             // A name without a link can be created.
-            make_or_empty(&place.join("file")).unwrap();
+            make_or_empty(&parent.join("file")).unwrap();
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_removed() {
+    fn unfinished_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         drop(Unfinished::new(&path, &make(&path).unwrap()));

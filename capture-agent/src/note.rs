@@ -61,7 +61,7 @@ impl Note {
     }
 
     /// Adds the connections of this note to an engine.
-    pub fn tell(&self, engine: &mut Engine) {
+    pub fn pass_to(&self, engine: &mut Engine) {
         self.connections().into_iter().for_each(|connection| engine.know(connection));
     }
 

@@ -54,16 +54,16 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Starts the thread. It ends with its input, or when the receiver is dropped.
     pub(crate) fn new(mut reader: impl Read + Send + 'static, interrupt: &Interrupt) -> io::Result<Pipe> {
-        let (give, messages) = channel();
+        let (sender, messages) = channel();
         let (taken, empty) = channel::<Vec<u8>>();
-        interrupt.0.lock().unwrap_or_else(PoisonError::into_inner).push(give.clone());
+        interrupt.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender.clone());
         for _ in 0..AHEAD {
             let _ = taken.send(Vec::new());
         }
         thread::Builder::new().name("pipe".into()).spawn(move || {
             while let Ok(piece) = empty.recv() {
                 let (read, is_last) = piece::fill(&mut reader, piece, PIECE);
-                if give.send(Message::Read(read)).is_err() || is_last {
+                if sender.send(Message::Read(read)).is_err() || is_last {
                     return;
                 }
             }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_what_the_reader_gives() {
+    fn pipe_returns_the_bytes_of_its_reader() {
         let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
         let mut pipe = Pipe::new(io::Cursor::new(bytes.clone()), &Interrupt::default()).unwrap();
         let mut all = Vec::new();
@@ -125,7 +125,7 @@ mod tests {
     /// Bytes written before the interrupt are read. Then the pipe ends, whether its writer is
     /// silent or never stops.
     #[test]
-    fn is_ended_by_somebody_else() {
+    fn interrupt_ends_open_pipes() {
         let interrupt = Interrupt::default();
         let (reader, mut writer) = io::pipe().unwrap();
         let mut silent = Pipe::new(reader, &interrupt).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_is_not_ended() {
+    fn interrupt_ignores_ended_pipes() {
         let interrupt = Interrupt::default();
         let mut pipe = Pipe::new(io::empty(), &interrupt).unwrap();
         assert_eq!(pipe.read(&mut [0]).unwrap(), 0);

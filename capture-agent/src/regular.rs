@@ -33,7 +33,8 @@ impl Regular {
 }
 
 impl Read for Regular {
-    /// Bytes read from a file that shrank meanwhile may be new contents, so they are discarded.
+    /// Bytes read from a file that shrank during the read may be new contents, so they are
+    /// discarded.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let wanted = out.len().min(left);
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_not_read() {
+    fn appended_bytes_are_not_read() {
         let (mut file, mut regular) = file(10);
         file.write_all(b"more").unwrap();
         let mut all = Vec::new();
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrinks_is_an_error_wherever_it_is_read() {
+    fn shrinking_file_is_an_error_at_any_position() {
         let (file, mut regular) = file(10);
         let mut out = [0; 4];
         assert_eq!(regular.read(&mut out).unwrap(), 4);

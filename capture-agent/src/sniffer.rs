@@ -43,7 +43,7 @@ pub enum SnifferError {
     )]
     NoVerbs(io::Error),
     /// No device has this name.
-    #[error("there is no RDMA device {name}; {}", there_are(found))]
+    #[error("there is no RDMA device {name}; {}", existing_devices(found))]
     NoDevice {
         /// Name of the requested device.
         name: String,
@@ -83,7 +83,7 @@ pub enum SnifferError {
     },
 }
 
-fn there_are(found: &[String]) -> String {
+fn existing_devices(found: &[String]) -> String {
     match found {
         [] => "this host has none".to_owned(),
         names => format!("there are {}", names.join(", ")),

@@ -2,10 +2,10 @@
 //! adapter passes this host's network stack.
 //!
 //! Probes on the kernel's transport fetch each message that it sends or receives (`probes`, with
-//! offsets from `btf`). An own instance of tracefs records them (`instance`, `pages`), and their parts
-//! are joined (`join`). Each message becomes a frame ([`frames`](self)), with addresses and queue pair
-//! numbers of the connection from rdma netlink, and PSNs of our own. No RDMA operation and no
-//! acknowledgement passes these functions.
+//! offsets from `btf`). A separate tracefs instance records them (`instance`, `pages`), and their
+//! parts are joined (`join`). Each message becomes a frame ([`frames`](self)), with addresses and
+//! queue pair numbers of the connection from rdma netlink, and synthetic PSNs. No RDMA operation and
+//! no acknowledgement passes these functions.
 
 mod btf;
 mod frames;
@@ -68,7 +68,7 @@ pub enum SnoopError {
     /// tracefs cannot be used.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    /// The connections cannot be asked for.
+    /// The connections cannot be queried.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
     /// Another error of the system.
@@ -93,7 +93,7 @@ pub struct Messages {
     /// Lost events: the time up to which they were lost, and their number.
     losses: Vec<(u64, u64)>,
     /// Lost events that are not yet part of a record.
-    untold: u64,
+    unreported: u64,
     /// Probes passed over so far.
     missed: u64,
     bytes: u64,
@@ -120,7 +120,7 @@ impl Messages {
         let inventory = Inventory::open()?;
         let bytes = config.snap_length as usize;
         let instance = Instance::open(bytes, config.buffer, |definition, id, layout| {
-            joiner.know(id, definition.point, definition.part, layout);
+            joiner.add_layout(id, definition.point, definition.part, layout);
         })?;
         Ok(Messages {
             names: ["rpcrdma".to_owned()],
@@ -132,7 +132,7 @@ impl Messages {
             epoch: epoch().1,
             counts: Counts { dropped: Some(0), ..Counts::default() },
             losses: Vec::new(),
-            untold: 0,
+            unreported: 0,
             missed: 0,
             bytes: 0,
             interval: config.interval,
@@ -160,7 +160,7 @@ impl Messages {
             let time = Time(self.epoch.saturating_add_unsigned(message.time));
             let frame = self.frames.compose(&message, time, &mut self.waiting);
             if let Some(frame) = frame {
-                let dropped = core::mem::take(&mut self.untold);
+                let dropped = core::mem::take(&mut self.unreported);
                 self.waiting.push_back(Composed { dropped, ..frame });
             }
         }
@@ -173,12 +173,12 @@ impl Messages {
     fn lose(&mut self, before: u64) {
         let lost = self.losses.extract_if(.., |(time, _)| *time <= before);
         let lost = lost.fold(0, |sum: u64, (_, lost)| sum.saturating_add(lost));
-        self.untold = self.untold.saturating_add(lost);
+        self.unreported = self.unreported.saturating_add(lost);
         self.counts.dropped = self.counts.dropped.map(|dropped| dropped.saturating_add(lost));
     }
 }
 
-/// Finds out whether messages can be captured here, and changes nothing.
+/// Checks whether messages can be captured here, without side effects.
 pub fn check() -> Result<(), SnoopError> {
     Inventory::open()?;
     instance::possible(Messages::MOST).map(drop)

@@ -76,10 +76,10 @@ pub fn for_each(
     progress: &mut impl Progress,
     sink: &mut impl Sink,
 ) -> Result<(), Error> {
-    let mut told = 0;
-    let mut tell = |position: u64| {
-        progress.advanced(position.saturating_sub(told));
-        told = position;
+    let mut reported = 0;
+    let mut report = |position: u64| {
+        progress.advanced(position.saturating_sub(reported));
+        reported = position;
     };
     let mut records = 0u64;
     loop {
@@ -90,7 +90,7 @@ pub fn for_each(
                 continue;
             }
             Next::Idle(until) => {
-                tell(source.position());
+                report(source.position());
                 sink.idle(until)
             }
             Next::End => return Ok(()),
@@ -100,7 +100,7 @@ pub fn for_each(
         }
         records += 1;
         if records.is_multiple_of(STRIDE) {
-            tell(source.position());
+            report(source.position());
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
     /// At its regular end.
-    Whole,
+    Complete,
     /// A decoder found that its input was cut short.
     Cut,
 }
@@ -59,7 +59,7 @@ impl Stream {
                 self.make_room();
             }
             match self.reader.read(&mut self.buffer[self.end..]) {
-                Ok(0) => self.over = Some(Over::Whole),
+                Ok(0) => self.over = Some(Over::Complete),
                 Ok(length) => self.end += length,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => self.over = Some(Over::Cut),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_over_interruptions() {
+    fn fill_continues_after_interruptions() {
         let mut stream = Stream::new(Box::new(Dripping((0..10).collect(), false)));
         assert!(stream.fill(5).unwrap().is_ok());
         assert_eq!(stream.bytes(), [0, 1, 2, 3, 4, 5]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_grows_with_what_arrives() {
+    fn buffer_grows_with_the_received_data() {
         let mut stream = Stream::new(Box::new(io::repeat(7).take(1 << 20)));
         assert!(stream.fill(usize::MAX).unwrap().is_err());
         assert_eq!(stream.bytes().len(), 1 << 20);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_can_be_read_again() {
+    fn reader_starts_with_the_buffered_bytes() {
         let mut stream = Stream::new(Box::new(Dripping((0..10).collect(), false)));
         assert!(stream.fill(4).unwrap().is_ok());
         let mut all = Vec::new();

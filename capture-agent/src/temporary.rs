@@ -29,7 +29,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn each_file_is_another_one() {
+    fn each_file_is_new_and_empty() {
         prepare(2);
         for _ in 0..3 {
             let mut file = file().unwrap();

@@ -18,7 +18,7 @@ mod line;
 mod tests;
 
 pub use event::{ChunkKind, Completion, Event, Segment, Task};
-pub use line::{Line, LineError, Said, read};
+pub use line::{Line, LineContent, LineError, read};
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -139,16 +139,16 @@ impl<R: BufRead> Trace<R> {
                 self.skip_rest_of_line()?;
             }
             match line::read(&self.buffer) {
-                Ok(Said::Event(line)) => {
+                Ok(LineContent::Event(line)) => {
                     self.events += 1;
                     see(self.line, &line);
                     return Ok(true);
                 }
-                Ok(Said::Lost(count)) => match count {
+                Ok(LineContent::Lost(count)) => match count {
                     Some(count) => self.lost.events = self.lost.events.saturating_add(count),
                     None => self.lost.uncounted = true,
                 },
-                Ok(Said::Nothing) => {}
+                Ok(LineContent::Nothing) => {}
                 Err(error) => {
                     self.unread.lines += 1;
                     self.unread.first.get_or_insert((self.line, error));

@@ -1,8 +1,8 @@
 //! Tests the limits of a confined process from inside. This program starts itself once for each
 //! case, because confinement is permanent.
 //!
-//! When these tests run as root, they show that confinement refuses an operation, not the missing
-//! rights of a user.
+//! Run as root, the tests show that operations are refused by confinement, not for lack of user
+//! rights.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -65,13 +65,13 @@ mod linux {
         }
     }
 
-    fn refused<T>(what: &str, result: std::io::Result<T>) {
-        let error = result.err().unwrap_or_else(|| panic!("{what}: it is not refused"));
-        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{what}: {error}");
+    fn refused<T>(operation: &str, result: std::io::Result<T>) {
+        let error = result.err().unwrap_or_else(|| panic!("{operation}: it is not refused"));
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{operation}: {error}");
     }
 
     /// Operations that are refused in every case.
-    fn all_else_is_refused() {
+    fn other_operations_are_refused() {
         refused("a file to read", File::open("/dev/null"));
         refused("memory", File::open("/proc/self/mem"));
         refused("a folder to read", fs::read_dir("/"));
@@ -91,7 +91,7 @@ mod linux {
     }
 
     fn nothing(folder: &Path) {
-        let mut status = File::open("/proc/self/status").expect("it is there");
+        let mut status = File::open("/proc/self/status").expect("procfs is mounted");
         let mut file = File::create(folder.join("before")).expect("not confined yet");
         let listener = TcpListener::bind("127.0.0.1:0").expect("not confined yet");
         let _client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("a listener");
@@ -100,19 +100,19 @@ mod linux {
             assert_eq!(line(&mut status, set), "0000000000000000", "{set}");
         }
         assert_eq!(line(&mut status, "NoNewPrivs"), "1");
-        if !is_there(held) {
+        if !is_supported(held) {
             return;
         }
         assert_eq!(line(&mut status, "Seccomp"), "2");
-        all_else_is_refused();
+        other_operations_are_refused();
         refused("a new file", File::create(folder.join("after")));
         refused("a file to remove", fs::remove_file(folder.join("before")));
         refused("a folder to remove", remove_folder(folder));
         refused("another name", fs::rename(folder.join("before"), folder.join("after")));
         // Open files still work, and new threads are confined as well.
         file.write_all(b"still open").expect("it is open");
-        listener.accept().expect("a listener that was there before");
-        thread::spawn(all_else_is_refused).join().expect("a thread starts");
+        listener.accept().expect("the listener was opened before");
+        thread::spawn(other_operations_are_refused).join().expect("a thread starts");
     }
 
     /// Removes a folder by the call that is permitted for instances of tracefs.
@@ -127,10 +127,10 @@ mod linux {
         }
         fs::write(inner.join("file"), "file").expect("not confined yet");
         let held = confine_except(Reach::Nothing, Some(&inner)).expect("one thread");
-        if !is_there(held) {
+        if !is_supported(held) {
             return;
         }
-        all_else_is_refused();
+        other_operations_are_refused();
         refused("a file", File::create(inner.join("after")));
         refused("a folder", fs::create_dir(inner.join("after")));
         refused("a file to remove", fs::remove_file(inner.join("file")));
@@ -145,18 +145,18 @@ mod linux {
         symlink(folder.join("outside"), inner.join("link")).expect("not confined yet");
         match confine(Reach::Below(&folder.join("none"))) {
             Err(ConfineError::Folder { error, .. }) => assert_eq!(error.kind(), ErrorKind::NotFound),
-            other => panic!("there is no such folder: {other:?}"),
+            other => panic!("the folder does not exist: {other:?}"),
         }
-        if !is_there(confine(Reach::Below(&inner)).expect("one thread")) {
+        if !is_supported(confine(Reach::Below(&inner)).expect("one thread")) {
             return;
         }
-        all_else_is_refused();
+        other_operations_are_refused();
         // Created, created again, and removed.
         for _ in 0..2 {
             let mut file = File::create(inner.join("one")).expect("it may be made");
             file.write_all(b"one").expect("it is open");
         }
-        refused("what was written, to read", File::open(inner.join("one")));
+        refused("a written file, to read", File::open(inner.join("one")));
         refused("a link to the outside", File::create(inner.join("link")));
         refused("a way back up", File::create(inner.join("../outside")));
         refused("a file outside", File::create(folder.join("other")));
@@ -177,10 +177,10 @@ mod linux {
         }
         symlink(path("private/key"), path("captures/link")).expect("not confined yet");
         symlink(path("private/key"), path("out/link")).expect("not confined yet");
-        let mut status = File::open("/proc/self/status").expect("it is there");
+        let mut status = File::open("/proc/self/status").expect("procfs is mounted");
         let read = ["one.pcap", "captures", "none.pcap"].map(path);
         let write = ["out/page.html", "out/tables"].map(path);
-        if !is_there(
+        if !is_supported(
             confine(Reach::Paths { read: &read, write: &write, of_others: true }).expect("one thread"),
         ) {
             return;
@@ -189,8 +189,8 @@ mod linux {
         let kept = u64::from_str_radix(&line(&mut status, "CapEff"), 16).expect("it is a number");
         // CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER.
         assert_eq!(kept & !0xf, 0, "{kept:#x}");
-        all_else_is_refused();
-        thread::spawn(all_else_is_refused).join().expect("a thread starts");
+        other_operations_are_refused();
+        thread::spawn(other_operations_are_refused).join().expect("a thread starts");
 
         assert_eq!(fs::read_to_string(path("one.pcap")).expect("it is an input"), "one.pcap");
         assert_eq!(
@@ -234,7 +234,7 @@ mod linux {
 
     fn user(folder: &Path) {
         assert!(matches!(become_user("no such user"), Err(ConfineError::NoUser(_))));
-        let mut status = File::open("/proc/self/status").expect("it is there");
+        let mut status = File::open("/proc/self/status").expect("procfs is mounted");
         let is_root = line(&mut status, "Uid").starts_with("0\t");
         match become_user("nobody") {
             Ok(()) if is_root => {}
@@ -250,12 +250,12 @@ mod linux {
         assert_eq!(line(&mut status, "CapPrm"), "0000000000000000");
         assert_eq!(line(&mut status, "CapBnd"), "0000000000000000");
         refused("a file of root", File::open("/etc/shadow"));
-        File::create(folder.join("one")).expect("a folder for everybody");
-        let _held = is_there(confine(Reach::Nothing).expect("one thread"));
+        File::create(folder.join("one")).expect("every user may write to the folder");
+        let _held = is_supported(confine(Reach::Nothing).expect("one thread"));
     }
 
     /// Returns true if the kernel supports both; otherwise prints that the test is skipped.
-    fn is_there(held: Confined) -> bool {
+    fn is_supported(held: Confined) -> bool {
         let both = held.landlock && held.seccomp;
         if !both {
             println!("SKIPPED: this kernel has not both landlock and seccomp: {held:?}");

@@ -1,18 +1,18 @@
 //! `rdmascope analyze`: a report on a capture.
 
-mod course;
+mod intervals;
 
 use crate::input::{self, Audience, Each, Input};
-use crate::output::{Out, Status, complain, complain_of_troubles, tell, warn_of_cuts};
+use crate::kernel_trace::{self, GatheredTraces};
+use crate::output::{Out, Status, complain, complain_of_troubles, notify, warn_of_cuts};
 use crate::slice::{Records, Slice, SliceArguments};
 use crate::table::Format;
-use crate::witness::{self, Witnesses};
 use anyhow::{Result, ensure};
 use clap::Args;
-use course::CourseArguments;
-use rdmascope_analysis::kernel::{KernelTrace, Witness};
+use intervals::IntervalArguments;
+use rdmascope_analysis::capture_points::EndToEnd;
+use rdmascope_analysis::kernel::{KernelTrace, TraceResults};
 use rdmascope_analysis::observer::Observer;
-use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::report::Report;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
@@ -58,7 +58,7 @@ pub(crate) struct Analyze {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    course: CourseArguments,
+    intervals: IntervalArguments,
     #[command(flatten)]
     slice: SliceArguments,
 }
@@ -68,7 +68,7 @@ pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<
     if let Err(error) = command.has_table() {
         return complain(&error, out);
     }
-    let traces = match witness::read(&command.kernel) {
+    let traces = match kernel_trace::read(&command.kernel) {
         Ok(traces) => traces,
         Err(error) => return complain(&error.into(), out),
     };
@@ -88,7 +88,7 @@ impl Analyze {
     /// Fails if a table is requested for output that has no table.
     fn has_table(&self) -> Result<()> {
         let is_table = matches!(self.format, Format::Csv | Format::Tsv);
-        ensure!(!is_table || self.course.is_asked_for(), "--format csv and tsv need --interval");
+        ensure!(!is_table || self.intervals.is_requested(), "--format csv and tsv need --interval");
         ensure!(
             !is_table || self.kernel.is_empty(),
             "--kernel needs --format text or jsonl: tables have no columns for kernel traces"
@@ -107,7 +107,7 @@ fn alone(traces: Vec<KernelTrace>, format: Format, style: Style, out: &mut Out) 
         if index > 0 && format == Format::Text {
             writeln!(out)?;
         }
-        write_witness(&Witness::alone(trace), format, style, out)?;
+        write_trace(&TraceResults::alone(trace), format, style, out)?;
     }
     Ok(Status::Done)
 }
@@ -123,36 +123,36 @@ fn report(
         Ok(part) => part,
         Err(error) => return complain(&error, out),
     };
-    let course = match command.course.gathering(slice.chosen().is_none()) {
-        Ok(course) => course,
+    let intervals = match command.intervals.gathering(slice.chosen().is_none()) {
+        Ok(intervals) => intervals,
         Err(error) => return complain(&error, out),
     };
     let joint = match captured.input().joint() {
         Ok(joint) => joint,
         Err(error) => return complain(&error, out),
     };
-    let joined = joint.map(|joint| EndToEnd::new(joint.tally()));
+    let end_to_end = joint.map(|joint| EndToEnd::new(joint.tally()));
     let mut gathering = Gathering {
         report: Report::default(),
-        witnesses: Witnesses::new(traces),
+        traces: GatheredTraces::new(traces),
         slice: &slice,
-        course,
-        joined,
+        intervals,
+        end_to_end,
     };
     let mut ending = match input::read(captured.input(), &mut gathering)? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
     ending.chosen = slice.chosen();
-    if let Some(joined) = &mut gathering.joined {
-        joined.finish();
+    if let Some(end_to_end) = &mut gathering.end_to_end {
+        end_to_end.finish();
     }
-    let Gathering { report, witnesses, course, joined, .. } = gathering;
+    let Gathering { report, traces, intervals, end_to_end, .. } = gathering;
     let format = command.format;
     match format {
         Format::Text => {
-            let places = |mut out: &mut dyn io::Write| match &joined {
-                Some(joined) => page::places::Text(joined).write(style, &mut out),
+            let places = |mut out: &mut dyn io::Write| match &end_to_end {
+                Some(end_to_end) => page::capture_points::Text(end_to_end).write(style, &mut out),
                 None => Ok(()),
             };
             page::report::Text { report: &report, ending: &ending, style }.write_with(places, out)?;
@@ -160,18 +160,18 @@ fn report(
         Format::Jsonl => json::write_report(&report, &ending, out)?,
         Format::Csv | Format::Tsv => {}
     }
-    if let (Some(joined), Format::Jsonl) = (&joined, format) {
-        json::write_places(joined, out)?;
+    if let (Some(end_to_end), Format::Jsonl) = (&end_to_end, format) {
+        json::write_places(end_to_end, out)?;
     }
-    if let Some(course) = course
-        && let Err(error) = course.write(&ending, format, style, out)?
+    if let Some(intervals) = intervals
+        && let Err(error) = intervals.write(&ending, format, style, out)?
     {
         return complain(&error, out);
     }
     out.flush()?;
     if matches!(format, Format::Text | Format::Jsonl) {
-        for witness in witnesses.join(&input.files[0], &ending) {
-            write_witness(&witness, format, style, out)?;
+        for results in traces.join(&input.files[0], &ending) {
+            write_trace(&results, format, style, out)?;
         }
     }
     if format != Format::Text {
@@ -183,19 +183,19 @@ fn report(
 /// The state gathered while the capture is read.
 struct Gathering<'a> {
     report: Report,
-    witnesses: Witnesses,
+    traces: GatheredTraces,
     slice: &'a Slice,
-    course: Option<course::Gathering>,
+    intervals: Option<intervals::Gathering>,
     /// The end-to-end figures, if several capture points are joined.
-    joined: Option<EndToEnd>,
+    end_to_end: Option<EndToEnd>,
 }
 
 impl Audience for Gathering<'_> {
     const LISTS: bool = false;
 
     fn needs(&self) -> Config {
-        let course = self.course.as_ref().map(|course| course.needs()).unwrap_or_default();
-        self.report.needs().and(self.joined.needs()).and(self.witnesses.needs()).and(course)
+        let intervals = self.intervals.as_ref().map(|intervals| intervals.needs()).unwrap_or_default();
+        self.report.needs().and(self.end_to_end.needs()).and(self.traces.needs()).and(intervals)
     }
 
     #[inline]
@@ -204,23 +204,23 @@ impl Audience for Gathering<'_> {
             self.report.follow(&event);
         }
         let is_chosen = self.slice.has(&event);
-        if let Some(joined) = &mut self.joined
+        if let Some(end_to_end) = &mut self.end_to_end
             && (is_chosen || matches!(event, Event::Packet(_)))
         {
-            joined.handle(&event);
+            end_to_end.handle(&event);
         }
         if is_chosen {
             self.report.count(&event);
-            self.witnesses.handle(&event);
-            if let Some(course) = &mut self.course {
-                course.event(&event, start);
+            self.traces.handle(&event);
+            if let Some(intervals) = &mut self.intervals {
+                intervals.event(&event, start);
             }
         }
         Ok(())
     }
 
     fn note(&mut self, note: &Note) {
-        self.witnesses.note(note);
+        self.traces.note(note);
     }
 
     fn wait(&mut self) -> io::Result<()> {
@@ -228,15 +228,15 @@ impl Audience for Gathering<'_> {
     }
 }
 
-fn write_witness(witness: &Witness, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
+fn write_trace(results: &TraceResults, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
     if format == Format::Text {
-        return page::kernel::Text(witness).write(style, out);
+        return page::kernel::Text(results).write(style, out);
     }
-    json::write_witness(witness, out)?;
-    if let Some((line, reason)) = witness.trace.unread.first {
+    json::write_witness(results, out)?;
+    if let Some((line, reason)) = results.trace.unread.first {
         out.flush()?;
-        let (name, lines) = (&witness.trace.name, witness.trace.unread.lines);
-        tell(format_args!(
+        let (name, lines) = (&results.trace.name, results.trace.unread.lines);
+        notify(format_args!(
             "warning: {name}: {lines} lines could not be parsed, the first at line {line}: {reason}"
         ));
     }

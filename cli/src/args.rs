@@ -283,7 +283,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Arguments::command().debug_assert();
     }
 }

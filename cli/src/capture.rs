@@ -12,7 +12,7 @@ use crate::bulk;
 use crate::confine::confined_except;
 use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
 use crate::mode::NewFiles;
-use crate::output::{Out, Status, complain, tell};
+use crate::output::{Out, Status, complain, notify};
 use crate::ports::Ports;
 #[cfg(feature = "verbs")]
 use crate::sniffer::Device;
@@ -177,7 +177,7 @@ pub(crate) fn run(command: &Capture, out: &mut Out) -> io::Result<Status> {
             // message.
             Some(system) if system.kind() == ErrorKind::BrokenPipe => {
                 if !command.quiet {
-                    tell(format_args!("standard output was closed: capture stopped"));
+                    notify(format_args!("standard output was closed: capture stopped"));
                 }
                 Err(ErrorKind::BrokenPipe.into())
             }
@@ -210,12 +210,12 @@ fn list(out: &mut Out) -> io::Result<()> {
             addresses.join(" ")
         )?;
         for (device, is_hardware) in &interface.rdma {
-            let what = if *is_hardware {
+            let kind = if *is_hardware {
                 "hardware: its RoCE packets are visible only if the device mirrors them"
             } else {
                 "software"
             };
-            write!(out, "; RDMA device {} ({what})", Plain(device))?;
+            write!(out, "; RDMA device {} ({kind})", Plain(device))?;
         }
         writeln!(out)?;
     }
@@ -256,7 +256,7 @@ fn capture(command: &Capture) -> Result<Status> {
     }
     if !command.quiet {
         let names = live.names().join(", ");
-        tell(format_args!("capturing from {names}; press Ctrl-C to stop"));
+        notify(format_args!("capturing from {names}; press Ctrl-C to stop"));
     }
     let mut bulk = command.cut_bulk.then(|| BulkCut::new(command.ports.frame()));
     let start = Instant::now();
@@ -296,7 +296,7 @@ fn capture(command: &Capture) -> Result<Status> {
         }
         if changes != live.changes() {
             changes = live.changes();
-            tell_of_states(&*live, &mut states);
+            report_states(&*live, &mut states);
         }
         if duration.is_some_and(|duration| start.elapsed() >= duration) {
             break;
@@ -321,10 +321,10 @@ fn capture(command: &Capture) -> Result<Status> {
         warn_of_drops(dropped, "use a larger --buffer or a smaller --snap-length");
     }
     for lack in live.lacks() {
-        tell(format_args!("warning: {lack}"));
+        notify(format_args!("warning: {lack}"));
     }
     if command.time_stamps == Clock::Hardware && live.stamped() < counts.delivered {
-        tell(format_args!(
+        notify(format_args!(
             "warning: {} packets have kernel time stamps: the adapter stamps only received packets, and not all of them",
             counts.delivered - live.stamped()
         ));
@@ -335,7 +335,7 @@ fn capture(command: &Capture) -> Result<Status> {
     if !command.quiet {
         let seconds = start.elapsed().as_secs_f64();
         let dropped = dropped(counts.dropped, live.uncounted());
-        tell(format_args!("{} packets captured in {seconds:.1} s, {dropped}", counts.delivered));
+        notify(format_args!("{} packets captured in {seconds:.1} s, {dropped}", counts.delivered));
     }
     Ok(Status::Done)
 }
@@ -346,7 +346,7 @@ fn capture(command: &Capture) -> Result<Status> {
 fn warn_of_iwarp() {
     let devices = iwarp_only();
     if !devices.is_empty() {
-        tell(format_args!(
+        notify(format_args!(
             "warning: the RDMA devices of this host use iWARP over TCP ({}); add --iwarp to capture TCP",
             Plain(devices.join(", "))
         ));
@@ -358,27 +358,27 @@ const STRIDE: u64 = 256;
 
 /// The drop count as text, or why it is unknown.
 pub(crate) fn dropped(dropped: Option<u64>, uncounted: Option<String>) -> String {
-    dropped.map_or_else(|| not_known(uncounted), |dropped| format!("{dropped} dropped"))
+    dropped.map_or_else(|| unknown_drops(uncounted), |dropped| format!("{dropped} dropped"))
 }
 
 /// The text for an unknown drop count.
-fn not_known(why: Option<String>) -> String {
+fn unknown_drops(why: Option<String>) -> String {
     format!("drop count unknown: {}", why.unwrap_or_default())
 }
 
 /// Reports interfaces whose state changed.
-fn tell_of_states(live: &dyn LiveSource, known: &mut [State]) {
+fn report_states(live: &dyn LiveSource, known: &mut [State]) {
     for ((name, state), known) in live.names().iter().zip(live.states()).zip(known) {
         if state == known {
             continue;
         }
         *known = *state;
-        let what = match state {
+        let description = match state {
             State::Up => "up again",
             State::Down => "down",
             State::Gone => "gone; capture resumes when an interface with this name appears",
         };
-        tell(format_args!("{name}: the interface is {what}"));
+        notify(format_args!("{name}: the interface is {description}"));
     }
 }
 
@@ -398,7 +398,7 @@ impl Capture {
         };
         let host = Host::this();
         let cut = self.cut_bulk.then(|| bulk::COMMENT.to_owned());
-        let uncounted = live.uncounted().map(|why| not_known(Some(why)));
+        let uncounted = live.uncounted().map(|why| unknown_drops(Some(why)));
         let snooped = self.snoop.then(|| SNOOPED.to_owned());
         let comments = self.comment.iter().cloned().chain(snooped).chain(cut).chain(uncounted);
         let comments = comments.chain([format!("host {}", host.name)]);

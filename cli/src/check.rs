@@ -8,9 +8,9 @@ mod lines;
 mod sarif;
 mod text;
 
-use crate::filters::{Asked, TransactionArguments};
+use crate::filters::{RequestedScope, TransactionArguments};
 use crate::input::{Audience, Each, Input, read};
-use crate::least::Least;
+use crate::level::MinimumLevel;
 use crate::output::{Out, Status, complain, complain_of_troubles};
 use crate::policy::{Held, Policies, PolicyArguments};
 use crate::rules::{Allowed, RULE_NAME, find};
@@ -68,8 +68,8 @@ pub(crate) struct Check {
     #[arg(long, value_name = "RULE", value_parser = RULE_NAME, value_delimiter = ',', hide_possible_values = true)]
     allow: Vec<String>,
     /// Minimum level of the rules to check
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Advice)]
-    level: Least,
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = MinimumLevel::Advice)]
+    level: MinimumLevel,
     /// Also list inconclusive findings, which packets missing from the capture could explain
     ///
     /// By default they are only counted. JSON Lines and tables always include them.
@@ -149,7 +149,7 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
             _ if command.format == Format::Sarif => Err(anyhow!("--format sarif needs a capture")),
             _ if command.format == Format::Junit => Err(anyhow!("--format junit needs a capture")),
             _ if command.table().is_some_and(|format| format != table::Format::Jsonl)
-                || command.shape.is_asked_for() =>
+                || command.shape.is_requested() =>
             {
                 Err(anyhow!("tables list findings, so they need a capture"))
             }
@@ -209,7 +209,7 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     }?;
     out.flush()?;
     let level = command.level.level();
-    policies.tell_of_unused(|id| rdmascope_conformance::rule(id).is_some_and(|rule| rule.level <= level));
+    policies.report_unused(|id| rdmascope_conformance::rule(id).is_some_and(|rule| rule.level <= level));
     Ok(status)
 }
 
@@ -254,10 +254,10 @@ fn judge<T: Taker>(
         taker,
         slice: &slice,
         ending: None,
-        asked: Asked::default(),
+        scope: RequestedScope::default(),
     };
     let read = read(captured.input(), &mut checking)?;
-    let Checking { mut tally, figures, policy, mut taker, asked, .. } = checking;
+    let Checking { mut tally, figures, policy, mut taker, scope, .. } = checking;
     let mut ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, taker.out()),
@@ -271,10 +271,10 @@ fn judge<T: Taker>(
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
     }
-    if (asked.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
+    if (scope.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
         let error = match ending.nothing_decoded() {
             Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why}; --allow-empty accepts this"),
-            _ if asked.is_empty() => anyhow!("{NO_CONNECTION}; --allow-empty accepts this"),
+            _ if scope.is_empty() => anyhow!("{NO_CONNECTION}; --allow-empty accepts this"),
             _ => anyhow!("{NO_RPCRDMA}; --allow-empty accepts this"),
         };
         return complain(&error, taker.out());
@@ -317,7 +317,7 @@ struct Checking<'a, T> {
     slice: &'a Slice,
     /// The connection that is ending, with the end that rules treat as its requester.
     ending: Option<(ConnectionId, End)>,
-    asked: Asked,
+    scope: RequestedScope,
 }
 
 impl<T: Taker> Audience for Checking<'_, T> {
@@ -329,8 +329,8 @@ impl<T: Taker> Audience for Checking<'_, T> {
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Checking { judge, figures, tally, policy, taker, slice, ending, asked } = self;
-        asked.handle(&event);
+        let Checking { judge, figures, tally, policy, taker, slice, ending, scope } = self;
+        scope.handle(&event);
         if slice.concerns(&event) {
             figures.follow(&event);
         }
@@ -348,7 +348,7 @@ impl<T: Taker> Audience for Checking<'_, T> {
             }
         });
         match event {
-            Event::Observation(Observation { what: Observed::Ending(_), connection, requester, .. }) => {
+            Event::Observation(Observation { kind: Observed::Ending(_), connection, requester, .. }) => {
                 *ending = Some((*connection, *requester));
             }
             Event::Observation(_) | Event::Attributed(_) => {}
@@ -360,8 +360,8 @@ impl<T: Taker> Audience for Checking<'_, T> {
             }
             Event::Connection(connection) if slice.has(&event) => {
                 tally.connection(connection);
-                let said = ending.filter(|(id, _)| *id == connection.id);
-                taker.connection(connection, said.map(|(_, requester)| requester));
+                let ended = ending.filter(|(id, _)| *id == connection.id);
+                taker.connection(connection, ended.map(|(_, requester)| requester));
             }
             _ => {}
         }
@@ -387,7 +387,7 @@ impl Check {
     /// Fails if options for tables are given for another format.
     fn has_table(&self) -> anyhow::Result<()> {
         ensure!(
-            self.table().is_some() || !self.shape.is_asked_for(),
+            self.table().is_some() || !self.shape.is_requested(),
             "--fields, --where, --sort and --top need --format csv, tsv or jsonl"
         );
         self.shape.condition(&FINDING)?;

@@ -20,11 +20,11 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Writes the script for the command line `whole`.
-pub(crate) fn run(command: &Completions, mut whole: Command, out: &mut Out) -> io::Result<Status> {
+/// Writes the completion script of `command_line`.
+pub(crate) fn run(command: &Completions, mut command_line: Command, out: &mut Out) -> io::Result<Status> {
     // The generator panics on write errors, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(command.shell, &mut whole, "rdmascope", &mut script);
+    clap_complete::generate(command.shell, &mut command_line, "rdmascope", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if command.shell == Shell::Zsh {
         // With two colons, _arguments completes no options after a file, and options usually follow

@@ -1,7 +1,7 @@
 //! The sandbox for commands that read untrusted packets from a network or a file.
 
 use crate::interrupt;
-use crate::output::tell;
+use crate::output::notify;
 #[cfg(target_os = "linux")]
 use anyhow::anyhow;
 #[cfg(target_os = "linux")]
@@ -105,12 +105,12 @@ impl Paths {
 
     /// As [`Paths::confine`], and starts to handle signals.
     pub(crate) fn confine_and_listen(&self) {
-        let heard = interrupt::hear();
+        let signals = interrupt::register();
         if let Err(error) = self.confine() {
-            tell(format_args!("warning: not confined: {error}"));
+            notify(format_args!("warning: not confined: {error}"));
         }
-        if let Some(heard) = heard {
-            heard.listen();
+        if let Some(signals) = signals {
+            signals.listen();
         }
     }
 }
@@ -128,26 +128,26 @@ pub(crate) fn confined(reach: Reach<'_>, quiet: bool) -> anyhow::Result<()> {
 pub(crate) fn confined_except(reach: Reach<'_>, instances: Option<&Path>, quiet: bool) -> anyhow::Result<()> {
     // Signal handling needs a socket and a file, which cannot be opened later, and a thread, which
     // must start after confinement.
-    let heard = interrupt::hear();
+    let signals = interrupt::register();
     let Confined { landlock, seccomp } = unless_off(reach, instances).map_err(explained)?;
-    if let Some(heard) = heard {
-        heard.listen();
+    if let Some(signals) = signals {
+        signals.listen();
     }
     if !quiet {
         match (landlock, seccomp) {
             (true, true) => {}
-            (true, false) => tell(format_args!(
+            (true, false) => notify(format_args!(
                 "warning: this kernel has no seccomp: files are blocked, but sockets can be opened"
             )),
             (false, true) if reach == Reach::Nothing => {
-                tell(format_args!(
+                notify(format_args!(
                     "warning: this kernel has no landlock: files are blocked by seccomp alone"
                 ));
             }
-            (false, true) => tell(format_args!(
+            (false, true) => notify(format_args!(
                 "warning: this kernel has no landlock: files outside the folder can be opened"
             )),
-            (false, false) => tell(format_args!(
+            (false, false) => notify(format_args!(
                 "warning: this kernel has neither landlock nor seccomp: files and sockets can be opened"
             )),
         }

@@ -42,7 +42,7 @@ pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Res
         (&command.table, &CONNECTION),
         style,
         out,
-        Wanted { config: Config::default(), asked: command.filter.asked() },
+        Wanted { config: Config::default(), scope: command.filter.requested_scope() },
         |event, start, rows, out| match event {
             Some(Event::Connection(connection)) if filter.matches(connection, start) => {
                 rows.row(connection, start, out)

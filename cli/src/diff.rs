@@ -1,7 +1,7 @@
 //! `rdmascope diff`: compares two captures of the same workload.
 
+use crate::capture_points::With;
 use crate::input::{Input, listen};
-use crate::joined::With;
 use crate::output::{
     Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_nothing,
 };

@@ -2,7 +2,7 @@
 
 use crate::filters::EventArguments;
 use crate::input::{Input, observe};
-use crate::output::{Out, Status, complain, tell, tell_of_ending};
+use crate::output::{Out, Status, complain, notify, report_ending};
 use crate::table::{FieldName, Table, condition};
 use clap::Args;
 use rdmascope_analysis::events::Events as Gathered;
@@ -41,9 +41,9 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<S
         Ok(rows) => rows,
         Err(error) => return complain(&error, out),
     };
-    let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
+    let (filter, mut scope) = (command.filter.filter(), command.filter.requested_scope());
     let mut events = Gathered::default();
-    let ending = match observe(&command.input, &mut (&mut asked, &mut events))? {
+    let ending = match observe(&command.input, &mut (&mut scope, &mut events))? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
@@ -54,12 +54,12 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<S
         rows.row(event, start, out)?;
     }
     rows.end(out)?;
-    let status = tell_of_ending(&ending, out)?;
+    let status = report_ending(&ending, out)?;
     if events.further_connections() > 0 {
         let further = Counted(events.further_connections(), "further connection");
-        tell(format_args!("warning: too many connections: events of {further} are not listed"));
+        notify(format_args!("warning: too many connections: events of {further} are not listed"));
     }
-    match asked.check(&ending) {
+    match scope.check(&ending) {
         Ok(()) => Ok(status),
         Err(error) => complain(&error, out),
     }

@@ -6,11 +6,11 @@ mod parquet;
 mod pcapng;
 mod rpc;
 
+use crate::atomic_file::OutputFile;
 use crate::confine::Paths;
 use crate::input::Input;
 use crate::mode::NewFiles;
 use crate::output::{Out, Status};
-use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand};
 use html::Html;

@@ -16,16 +16,16 @@ const MESSAGES: &str = "nfs-rdma-messages";
 
 /// A request of Wireshark.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Request {
     /// Run `rdmascope capture` with these arguments.
     Capture(Vec<OsString>),
     /// Print information.
-    Told(Telling),
+    Information(Information),
 }
 
 /// The information to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum Information {
     Interfaces,
     LinkTypes {
         of_messages: bool,
@@ -46,13 +46,13 @@ const FLAGS: &[(&str, &str, &str)] = &[
 ];
 
 /// Parses arguments, the program name first. Returns `None` if they are not from Wireshark.
-pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Asked> {
+pub(crate) fn request(arguments: impl IntoIterator<Item = OsString>) -> Option<Request> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let is_extcap = |argument: &OsString| argument.to_str().is_some_and(|text| text.starts_with("--extcap-"));
     if !arguments.peek().is_some_and(|first| is_extcap(first) || first == "--capture") {
         return None;
     }
-    let mut telling = Telling::Nothing;
+    let mut information = Information::Nothing;
     let (mut is_capture, mut of_messages) = (false, false);
     let mut passed: Vec<OsString> = ["rdmascope", "capture", "--quiet"].map(OsString::from).to_vec();
     while let Some(argument) = arguments.next() {
@@ -64,9 +64,9 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
         let mut value = || joined.clone().or_else(|| arguments.next()).unwrap_or_default();
         match name {
             "--capture" => is_capture = true,
-            "--extcap-interfaces" => telling = Telling::Interfaces,
-            "--extcap-dlts" => telling = Telling::LinkTypes { of_messages: false },
-            "--extcap-config" => telling = Telling::Options { of_messages: false },
+            "--extcap-interfaces" => information = Information::Interfaces,
+            "--extcap-dlts" => information = Information::LinkTypes { of_messages: false },
+            "--extcap-config" => information = Information::Options { of_messages: false },
             "--extcap-version" => {
                 let _of_wireshark = joined;
             }
@@ -89,23 +89,25 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
         }
     }
     // The interface may precede the question or follow it.
-    if let Telling::LinkTypes { of_messages: of } | Telling::Options { of_messages: of } = &mut telling {
+    if let Information::LinkTypes { of_messages: of } | Information::Options { of_messages: of } =
+        &mut information
+    {
         *of = of_messages;
     }
-    Some(if is_capture { Asked::Capture(passed) } else { Asked::Told(telling) })
+    Some(if is_capture { Request::Capture(passed) } else { Request::Information(information) })
 }
 
 /// Prints the information in the format of the protocol.
-pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
-    match telling {
-        Telling::Nothing => Ok(()),
-        Telling::LinkTypes { of_messages: false } => {
+pub(crate) fn print(information: Information, out: &mut impl Write) -> io::Result<()> {
+    match information {
+        Information::Nothing => Ok(()),
+        Information::LinkTypes { of_messages: false } => {
             writeln!(out, "dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}")
         }
-        Telling::LinkTypes { of_messages: true } => {
+        Information::LinkTypes { of_messages: true } => {
             writeln!(out, "dlt {{number=101}}{{name=RAW}}{{display=Raw IP}}")
         }
-        Telling::Interfaces => {
+        Information::Interfaces => {
             writeln!(out, "extcap {{version={}}}{{display=rdmascope}}", env!("CARGO_PKG_VERSION"))?;
             for interface in network_interfaces().iter().filter(|interface| interface.is_ethernet) {
                 // Braces delimit fields in the protocol.
@@ -118,7 +120,7 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
             }
             Ok(())
         }
-        Telling::Options { of_messages } => {
+        Information::Options { of_messages } => {
             let options = if of_messages { &[][..] } else { FLAGS };
             for (number, (option, display, tooltip)) in options.iter().enumerate() {
                 writeln!(
@@ -138,29 +140,29 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn asked_by(line: &str) -> Option<Asked> {
-        asked(line.split(' ').map(OsString::from))
+    fn request_of(line: &str) -> Option<Request> {
+        request(line.split(' ').map(OsString::from))
     }
 
     #[test]
-    fn what_wireshark_asks() {
-        for (line, telling) in [
-            ("rdmascope --extcap-interfaces --extcap-version=4.0", Telling::Interfaces),
+    fn wireshark_arguments_are_parsed() {
+        for (line, information) in [
+            ("rdmascope --extcap-interfaces --extcap-version=4.0", Information::Interfaces),
             (
                 "rdmascope --extcap-interface roce-eth0 --extcap-dlts",
-                Telling::LinkTypes { of_messages: false },
+                Information::LinkTypes { of_messages: false },
             ),
             (
                 "rdmascope --extcap-interface roce-eth0 --extcap-config",
-                Telling::Options { of_messages: false },
+                Information::Options { of_messages: false },
             ),
             (
                 "rdmascope --extcap-config --extcap-interface nfs-rdma-messages",
-                Telling::Options { of_messages: true },
+                Information::Options { of_messages: true },
             ),
-            ("rdmascope --extcap-interface roce-eth0 --extcap-capture-filter udp", Telling::Nothing),
+            ("rdmascope --extcap-interface roce-eth0 --extcap-capture-filter udp", Information::Nothing),
         ] {
-            assert_eq!(asked_by(line), Some(Asked::Told(telling)), "{line}");
+            assert_eq!(request_of(line), Some(Request::Information(information)), "{line}");
         }
         for (line, expected) in [
             (
@@ -173,10 +175,10 @@ mod tests {
             ),
         ] {
             let expected = expected.split(' ').map(OsString::from).collect();
-            assert_eq!(asked_by(line), Some(Asked::Capture(expected)), "{line}");
+            assert_eq!(request_of(line), Some(Request::Capture(expected)), "{line}");
         }
         for other in ["rdmascope", "rdmascope capture -i eth0", "rdmascope --help"] {
-            assert_eq!(asked_by(other), None);
+            assert_eq!(request_of(other), None);
         }
     }
 }

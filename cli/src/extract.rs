@@ -6,7 +6,7 @@ mod one;
 use crate::confine::Paths;
 use crate::input::{Input, listen};
 use crate::mode::NewFiles;
-use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending, warn_of_left_out_data};
+use crate::output::{Format, Out, Output, Status, complain, notify, report_ending, warn_of_left_out_data};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use folder::Folder;
@@ -145,7 +145,7 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
     };
     listing.summary(&summary, path)?;
     warn_of_left_out_data(&ending, out)?;
-    tell_of_ending(&ending, out)
+    report_ending(&ending, out)
 }
 
 /// Writes the files and the index, and shows each file.
@@ -225,10 +225,10 @@ impl Listing<'_> {
         }
         out.flush()?;
         if summary.files == 0 && summary.left_out().next().is_none() {
-            tell(format_args!("no files: the capture has no successful NFS READ or WRITE"));
+            notify(format_args!("no files: the capture has no successful NFS READ or WRITE"));
         }
-        for (count, what) in summary.left_out() {
-            tell(format_args!("omitted: {} {what}", Number(count)));
+        for (count, reason) in summary.left_out() {
+            notify(format_args!("omitted: {} {reason}", Number(count)));
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome};
-use rdmascope_present::nearest::known;
-pub(crate) use rdmascope_present::nearest::nearest;
+use rdmascope_present::did_you_mean::known;
+pub(crate) use rdmascope_present::did_you_mean::similar;
 use rdmascope_wire::{Qpn, Xid};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -58,8 +58,8 @@ pub(crate) struct ConnectionArguments {
 
 impl ConnectionArguments {
     /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked::new(&self.connections, self.span.span())
+    pub(crate) fn requested_scope(&self) -> RequestedScope {
+        RequestedScope::new(&self.connections, self.span.span())
     }
 
     /// Returns the filter for these options.
@@ -84,16 +84,16 @@ pub(crate) struct EventArguments {
 
 impl EventArguments {
     /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked::new(&self.connections, self.span.span())
+    pub(crate) fn requested_scope(&self) -> RequestedScope {
+        RequestedScope::new(&self.connections, self.span.span())
     }
 
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> EventFilter {
-        let is_asked = |kind: &Kind| self.kinds.iter().any(|name| name.eq_ignore_ascii_case(kind.word()));
+        let is_selected = |kind: &Kind| self.kinds.iter().any(|name| name.eq_ignore_ascii_case(kind.word()));
         EventFilter {
             connections: ids(&self.connections),
-            kinds: Kind::ALL.into_iter().filter(is_asked).collect(),
+            kinds: Kind::ALL.into_iter().filter(is_selected).collect(),
             span: self.span.span(),
         }
     }
@@ -127,20 +127,20 @@ pub(crate) struct StateArguments {
 
 impl StateArguments {
     /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked::new(&self.connections, self.span.span())
+    pub(crate) fn requested_scope(&self) -> RequestedScope {
+        RequestedScope::new(&self.connections, self.span.span())
     }
 
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> StateFilter {
-        let is_asked =
+        let is_selected =
             |names: &[String], word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word));
         let ends = End::ALL
             .into_iter()
-            .filter(|end| is_asked(&self.ends, end.word()) || (self.open && *end == End::Open));
+            .filter(|end| is_selected(&self.ends, end.word()) || (self.open && *end == End::Open));
         StateFilter {
             connections: ids(&self.connections),
-            kinds: State::ALL.into_iter().filter(|kind| is_asked(&self.kinds, kind.word())).collect(),
+            kinds: State::ALL.into_iter().filter(|kind| is_selected(&self.kinds, kind.word())).collect(),
             ends: ends.collect(),
             recalled: self.recalled,
             span: self.span.span(),
@@ -214,8 +214,8 @@ impl TransactionArguments {
     }
 
     /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked::new(&self.connections, self.span.span())
+    pub(crate) fn requested_scope(&self) -> RequestedScope {
+        RequestedScope::new(&self.connections, self.span.span())
     }
 
     /// Returns the filter for these options.
@@ -263,8 +263,8 @@ pub(crate) struct PacketArguments {
 
 impl PacketArguments {
     /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked::new(&self.connections, self.span.span())
+    pub(crate) fn requested_scope(&self) -> RequestedScope {
+        RequestedScope::new(&self.connections, self.span.span())
     }
 
     /// Returns the filter for these options.
@@ -323,7 +323,7 @@ impl TypedValueParser for Named {
 /// The connections and the span that a command named. Naming one that is not in the capture is an
 /// error, so an empty output means that nothing matched.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedScope {
     connections: Vec<u32>,
     span: Span,
     /// The named connections that are in the capture.
@@ -332,7 +332,7 @@ pub(crate) struct Asked {
     last: u32,
 }
 
-impl Observer for Asked {
+impl Observer for RequestedScope {
     fn needs(&self) -> Config {
         Config::default()
     }
@@ -349,9 +349,9 @@ impl Observer for Asked {
     }
 }
 
-impl Asked {
-    pub(crate) fn new(connections: &[u32], span: Span) -> Asked {
-        Asked { connections: connections.to_vec(), span, ..Asked::default() }
+impl RequestedScope {
+    pub(crate) fn new(connections: &[u32], span: Span) -> RequestedScope {
+        RequestedScope { connections: connections.to_vec(), span, ..RequestedScope::default() }
     }
 
     /// Whether the capture has no connections. Valid at the end of the capture.
@@ -363,12 +363,12 @@ impl Asked {
     /// capture.
     pub(crate) fn check(&self, ending: &Ending) -> Result<()> {
         if let Some((first, last)) = ending.totals.span {
-            let whole = || format!("{} to {}", Rfc3339::from(first), Rfc3339::from(last));
+            let covered = || format!("{} to {}", Rfc3339::from(first), Rfc3339::from(last));
             ensure!(!self.span.is_empty(first), "the span is empty: --until must be after --since");
             ensure!(
                 self.span.overlaps(first, last, first),
                 "the capture has no packets in that span: it covers {}",
-                whole()
+                covered()
             );
         }
         match self.connections.iter().find(|number| !self.found.contains(number)) {

@@ -30,7 +30,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_colour_has_one_place() {
+    fn style_sheets_do_not_redefine_colours() {
         let names = |sheet: &'static str| -> BTreeSet<&str> {
             let words = sheet.split([' ', '\n']);
             words.filter(|word| word.starts_with("--") && word.ends_with(':')).collect()

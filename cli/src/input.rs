@@ -2,9 +2,9 @@
 
 mod relay;
 
+use crate::capture_points::{JoinedCaptures, With};
 use crate::captures;
 use crate::interrupt;
-use crate::joined::{Joint, With};
 use crate::output::Status;
 use crate::ports::Ports;
 use crate::progress::Progress;
@@ -13,7 +13,7 @@ use core::ops::ControlFlow;
 use core::slice;
 use rdmascope_analysis::ending::{Ending, arguments};
 use rdmascope_analysis::observer::Observer;
-use rdmascope_analysis::together::Together;
+use rdmascope_analysis::one_capture::OneCapture;
 use rdmascope_capture_agent::{Error, FileEnding, Files, Note, Ring, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -57,7 +57,7 @@ pub(crate) struct Input {
     pub(crate) spool: Option<Spool>,
     /// The capture points of `with`, once their clocks are aligned.
     #[arg(skip)]
-    pub(crate) joint: OnceLock<Arc<Joint>>,
+    pub(crate) joint: OnceLock<Arc<JoinedCaptures>>,
     /// Whether the files are rotated files of one capture point, which are read one after the
     /// other.
     #[arg(skip)]
@@ -133,7 +133,7 @@ impl Input {
     }
 
     /// The capture points whose captures are read as one; `None` without `--with`.
-    pub(crate) fn joint(&self) -> anyhow::Result<Option<Arc<Joint>>> {
+    pub(crate) fn joint(&self) -> anyhow::Result<Option<Arc<JoinedCaptures>>> {
         if self.with.is_empty() {
             return Ok(None);
         }
@@ -279,7 +279,7 @@ pub(crate) fn read_within<A: Audience>(
 fn read_for(
     input: &Input,
     lists: bool,
-    whole: Option<&Progress>,
+    overall: Option<&Progress>,
     audience: &mut dyn Listening,
 ) -> io::Result<anyhow::Result<Ending>> {
     let joint = match input.joint() {
@@ -290,11 +290,11 @@ fn read_for(
         Ok(source) => source,
         Err(error) => return Ok(Err(error.into())),
     };
-    let places_apart = joint.map(|joint| joint.places.apart());
-    let config = Config { frame: input.frame(), places_apart, ..audience.needs() };
+    let capture_points_apart = joint.map(|joint| joint.places.apart());
+    let config = Config { frame: input.frame(), capture_points_apart, ..audience.needs() };
     let size = source.size();
-    let progress = match whole {
-        Some(whole) => whole.share(),
+    let progress = match overall {
+        Some(overall) => overall.share(),
         None => Progress::on_terminal(size, lists, input.quiet),
     };
     let reader = Reader { source, config, progress };
@@ -320,24 +320,24 @@ impl Reader {
         let Reader { mut source, config, mut progress } = self;
         let engine = Engine::new(config);
         let mut reading =
-            Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
+            Reading { engine, start: None, written: Ok(()), one_capture: OneCapture::default(), audience };
         let read = source.for_each(&config.frame, &mut progress, &mut reading);
         drop(progress);
         reading.written?;
         if let Err(error) = read {
             return Ok(Err(error.into()));
         }
-        let Reading { mut engine, start, audience, mut together, .. } = reading;
+        let Reading { mut engine, start, audience, mut one_capture, .. } = reading;
         let mut written = Ok(());
         engine.finish(&mut |event| {
-            together.handle(&event);
+            one_capture.handle(&event);
             if written.is_ok() {
                 written = audience.event(event, start.unwrap_or_default());
             }
         });
         written?;
         let (totals, port) = (*engine.totals(), config.frame.port);
-        Ok(Ok(Ending { totals, files: source.endings(), port, together, ..Ending::default() }))
+        Ok(Ok(Ending { totals, files: source.endings(), port, one_capture, ..Ending::default() }))
     }
 }
 
@@ -348,7 +348,7 @@ enum Opened {
 }
 
 impl Opened {
-    fn new(input: &Input, joint: Option<&Joint>) -> Result<Opened, Error> {
+    fn new(input: &Input, joint: Option<&JoinedCaptures>) -> Result<Opened, Error> {
         if input.is_ring {
             return Ok(Opened::Ring(Ring::open(&input.files)?));
         }
@@ -455,17 +455,17 @@ struct Reading<'a> {
     start: Option<Time>,
     /// The first output error.
     written: io::Result<()>,
-    together: Together,
+    one_capture: OneCapture,
     audience: &'a mut dyn Listening,
 }
 
 impl Sink for Reading<'_> {
     #[inline]
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
-        let Reading { engine, start, written, together, audience } = self;
+        let Reading { engine, start, written, one_capture, audience } = self;
         let start = *start.get_or_insert(record.time);
         engine.handle_dissected(record, dissected, &mut |event| {
-            together.handle(&event);
+            one_capture.handle(&event);
             if written.is_ok()
                 && let Err(error) = audience.event(event, start)
             {
@@ -476,17 +476,17 @@ impl Sink for Reading<'_> {
     }
 
     fn note(&mut self, note: &Note) {
-        note.tell(&mut self.engine);
+        note.pass_to(&mut self.engine);
         self.audience.note(note);
     }
 
     /// A live source passes its time, which lets timeouts of the engine expire. Files and pipes do
     /// not, so their output does not depend on how fast they are read.
     fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
-        let Reading { engine, start, written, together, audience } = self;
+        let Reading { engine, start, written, one_capture, audience } = self;
         if let Some(now) = until {
             engine.handle_time(now, &mut |event| {
-                together.handle(&event);
+                one_capture.handle(&event);
                 if written.is_ok() {
                     *written = audience.event(event, start.unwrap_or(now));
                 }

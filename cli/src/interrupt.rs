@@ -64,33 +64,33 @@ fn wake_peer() -> bool {
 
 /// Starts to handle signals. Signals that are ignored, as under `nohup`, stay ignored.
 pub(crate) fn listen() {
-    if let Some(heard) = hear() {
-        heard.listen();
+    if let Some(signals) = register() {
+        signals.listen();
     }
 }
 
-/// Registered signals, which are queued until [`Heard::listen`].
+/// Registered signals, which are queued until [`RegisteredSignals::listen`].
 #[cfg(unix)]
-pub(crate) struct Heard(signal_hook::iterator::Signals);
+pub(crate) struct RegisteredSignals(signal_hook::iterator::Signals);
 
-/// Registers the signals, and queues them until [`Heard::listen`] is called. Returns `None` if that
-/// fails; signals then have their default effect.
+/// Registers the signals, and queues them until [`RegisteredSignals::listen`] is called. Returns
+/// `None` if that fails; signals then have their default effect.
 #[cfg(unix)]
-pub(crate) fn hear() -> Option<Heard> {
+pub(crate) fn register() -> Option<RegisteredSignals> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     let ignored = ignored();
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    signal_hook::iterator::Signals::new(heard).ok().map(Heard)
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    signal_hook::iterator::Signals::new(signals).ok().map(RegisteredSignals)
 }
 
 #[cfg(unix)]
-impl Heard {
+impl RegisteredSignals {
     /// Starts the thread that handles the signals.
     pub(crate) fn listen(self) {
         use signal_hook::{consts::SIGINT, low_level::emulate_default_handler};
 
-        let Heard(mut signals) = self;
+        let RegisteredSignals(mut signals) = self;
         let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {
                 // In a pager, Ctrl-C is meant for the pager.
@@ -100,7 +100,7 @@ impl Heard {
                 if signal == SIGINT && INPUTS.end_inputs() || wake() {
                     continue;
                 }
-                let _nothing_new = crate::whole::remove_unfinished();
+                let _nothing_new = crate::atomic_file::remove_unfinished();
                 let _ = emulate_default_handler(signal);
             }
         });
@@ -116,14 +116,14 @@ fn ignored() -> u64 {
 }
 
 #[cfg(not(unix))]
-pub(crate) struct Heard;
+pub(crate) struct RegisteredSignals;
 
 #[cfg(not(unix))]
-pub(crate) fn hear() -> Option<Heard> {
+pub(crate) fn register() -> Option<RegisteredSignals> {
     None
 }
 
 #[cfg(not(unix))]
-impl Heard {
+impl RegisteredSignals {
     pub(crate) fn listen(self) {}
 }

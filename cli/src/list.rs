@@ -1,8 +1,8 @@
 //! Commands that write one line per event as events arrive.
 
-use crate::filters::Asked;
+use crate::filters::RequestedScope;
 use crate::input::{Audience, Input, read};
-use crate::output::{Out, Status, complain, tell_of_ending};
+use crate::output::{Out, Status, complain, report_ending};
 use crate::table::{Rows, Table};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::engine::Config;
@@ -17,7 +17,7 @@ pub(crate) struct Wanted {
     /// The engine's configuration.
     pub(crate) config: Config,
     /// The connections and the span that the filters name.
-    pub(crate) asked: Asked,
+    pub(crate) scope: RequestedScope,
 }
 
 /// Reads the capture and writes lines of `columns` as events arrive. `write` passes the subject of
@@ -27,7 +27,7 @@ pub(crate) fn list<S: Subject>(
     (table, columns): (&Table, &'static Columns<S>),
     style: Style,
     out: &mut Out,
-    Wanted { config, mut asked }: Wanted,
+    Wanted { config, mut scope }: Wanted,
     mut write: impl FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
 ) -> io::Result<Status> {
     let rows = match table.rows(columns, style) {
@@ -36,7 +36,7 @@ pub(crate) fn list<S: Subject>(
     };
     let write = |event: Option<&Event<'_>>, start, rows: &mut Rows<S>, out: &mut Out| {
         if let Some(event) = event {
-            asked.handle(event);
+            scope.handle(event);
         }
         write(event, start, rows, out)
     };
@@ -45,8 +45,8 @@ pub(crate) fn list<S: Subject>(
         Ok(ending) => {
             (listing.write)(None, listing.start, &mut listing.rows, listing.out)?;
             listing.rows.end(listing.out)?;
-            let status = tell_of_ending(&ending, out)?;
-            match asked.check(&ending) {
+            let status = report_ending(&ending, out)?;
+            match scope.check(&ending) {
                 Ok(()) => Ok(status),
                 Err(error) => complain(&error, out),
             }

@@ -11,14 +11,14 @@ mod recorder;
 mod text;
 mod trigger;
 
+use crate::capture_points::With;
 use crate::confine::Paths;
 use crate::input::Input;
 use crate::interrupt;
-use crate::joined::With;
-use crate::least::Least;
+use crate::level::MinimumLevel;
 use crate::mirror::Mirror;
 use crate::mode::NewFiles;
-use crate::output::{self, Format, Out, Output, Status, complain, tell, tell_of_ending};
+use crate::output::{self, Format, Out, Output, Status, complain, notify, report_ending};
 use crate::policy::AllowArguments;
 #[cfg(feature = "verbs")]
 use crate::sniffer::{self, Device};
@@ -97,8 +97,8 @@ pub(crate) struct LiveArguments {
     #[command(flatten)]
     output: Output,
     /// Minimum level of the rules to check
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
-    level: Least,
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = MinimumLevel::Warning)]
+    level: MinimumLevel,
     /// Stop after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
@@ -227,7 +227,7 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
         port: command.input.ports.port,
         ..Default::default()
     };
-    Ok(tell_of_ending(&ending, watching.out)?)
+    Ok(report_ending(&ending, watching.out)?)
 }
 
 /// Opens the source that the arguments name. From then on, Ctrl-C ends it.
@@ -281,7 +281,7 @@ fn of_interfaces(
     output::queue(watching.out)?;
     watching.metrics = listener.map(Metrics::serve).transpose()?;
     if !command.input.quiet {
-        tell(format_args!("watching {}; press Ctrl-C to stop", live.names().join(", ")));
+        notify(format_args!("watching {}; press Ctrl-C to stop", live.names().join(", ")));
     }
     for_each(&mut *live, frame, &mut (), watching)?;
     watching.finish();
@@ -290,11 +290,11 @@ fn of_interfaces(
         warn_of_drops(dropped, "use a larger --buffer");
     }
     for lack in live.lacks() {
-        tell(format_args!("warning: {lack}"));
+        notify(format_args!("warning: {lack}"));
     }
     if !command.input.quiet {
         let dropped = dropped(counts.dropped, live.uncounted());
-        tell(format_args!("{} seen, {dropped}", Counted(counts.delivered, "packet")));
+        notify(format_args!("{} seen, {dropped}", Counted(counts.delivered, "packet")));
     }
     Ok(Status::Done)
 }
@@ -495,9 +495,9 @@ impl Watching<'_> {
     fn look_at_memory(&mut self) {
         self.until_look = LOOK;
         while self.footprint() > self.memory {
-            let mut has_given_up = false;
-            self.event(|engine, report| has_given_up = engine.give_up_some(&mut |event| report(event)));
-            if !has_given_up {
+            let mut has_evicted = false;
+            self.event(|engine, report| has_evicted = engine.give_up_some(&mut |event| report(event)));
+            if !has_evicted {
                 return;
             }
         }
@@ -567,7 +567,7 @@ impl Sink for Watching<'_> {
     }
 
     fn note(&mut self, note: &Note) {
-        note.tell(&mut self.engine);
+        note.pass_to(&mut self.engine);
         if let Some(triggers) = &mut self.triggers {
             triggers.note(note);
         }
@@ -589,7 +589,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_intervals() {
+    fn addresses_and_intervals_are_parsed() {
         assert_eq!(parse_address("9464").map(|address| address.to_string()), Ok("127.0.0.1:9464".into()));
         assert_eq!(parse_address("[::1]:1").map(|address| address.to_string()), Ok("[::1]:1".into()));
         assert!(parse_address("localhost:1").is_err() && parse_address("70000").is_err());

@@ -1,17 +1,19 @@
 //! `rdmascope`: analyzes captures of NFS over RDMA.
 //!
-//! The modules from the bottom up: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`,
+//! The modules from the bottom up: `terminal`, `pager`, `queue`, `output`, `mode`, `atomic_file`,
 //! `captures`, `junit`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`,
-//! `least`, `rules`, `policy`, `mirror`, `bulk` and `witness`; one module per command, with its
+//! `level`, `rules`, `policy`, `mirror`, `bulk` and `kernel_trace`; one module per command, with its
 //! arguments, examples and `run`; `args`, which lists the commands. No module uses one above it; a
 //! test checks that.
 #![forbid(unsafe_code)]
 
 mod analyze;
 mod args;
+mod atomic_file;
 mod bulk;
 #[cfg(unix)]
 mod capture;
+mod capture_points;
 mod captures;
 mod check;
 mod completions;
@@ -27,9 +29,9 @@ mod filters;
 mod html;
 mod input;
 mod interrupt;
-mod joined;
 mod junit;
-mod least;
+mod kernel_trace;
+mod level;
 mod list;
 mod live;
 mod man;
@@ -59,8 +61,6 @@ mod table;
 mod terminal;
 mod transactions;
 mod tui;
-mod whole;
-mod witness;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
@@ -73,12 +73,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     #[cfg(target_os = "linux")]
-    let arguments = match extcap::asked(arguments.clone()) {
+    let arguments = match extcap::request(arguments.clone()) {
         None => arguments,
-        Some(extcap::Asked::Capture(arguments)) => arguments,
-        Some(extcap::Asked::Told(telling)) => {
-            let told = extcap::tell(telling, &mut io::stdout());
-            return ExitCode::from(if told.is_ok() { Status::Done } else { Status::Failed } as u8);
+        Some(extcap::Request::Capture(arguments)) => arguments,
+        Some(extcap::Request::Information(information)) => {
+            let printed = extcap::print(information, &mut io::stdout());
+            return ExitCode::from(if printed.is_ok() { Status::Done } else { Status::Failed } as u8);
         }
     };
     let ended = match Arguments::try_parse_from(arguments) {
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
         // The reader closed the pipe early, as `head` does. That is not an error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            output::tell(format_args!("standard output: {error}"));
+            output::notify(format_args!("standard output: {error}"));
             ExitCode::from(Status::Failed as u8)
         }
     };

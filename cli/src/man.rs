@@ -1,7 +1,7 @@
 //! `rdmascope man`: manual pages, generated from the help texts.
 
+use crate::atomic_file::OutputFile;
 use crate::output::{Out, Status, complain};
-use crate::whole::OutputFile;
 use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_mangen::roff::{Roff, bold, roman};
@@ -53,9 +53,9 @@ pub(crate) struct Man {
     into: Option<PathBuf>,
 }
 
-/// Writes one page of the command line `whole`, or all of them into a folder.
-pub(crate) fn run(command: &Man, whole: Command, out: &mut Out) -> io::Result<Status> {
-    let root = tree(whole);
+/// Writes one page of `command_line`, or all of them into a folder.
+pub(crate) fn run(command: &Man, command_line: Command, out: &mut Out) -> io::Result<Status> {
+    let root = tree(command_line);
     if let Some(folder) = &command.into {
         return match write_all(&root, folder) {
             Ok(()) => Ok(Status::Done),
@@ -77,8 +77,8 @@ fn page_of<'a>(root: &'a Command, names: &[String]) -> anyhow::Result<&'a Comman
 }
 
 /// Builds the command tree, with the names of pages such as `rdmascope-analyze`.
-fn tree(whole: Command) -> Command {
-    let mut root = whole.disable_help_subcommand(true);
+fn tree(command_line: Command) -> Command {
+    let mut root = command_line.disable_help_subcommand(true);
     root.build();
     root
 }
@@ -197,8 +197,8 @@ impl Section<'_> {
         let mut previous = "";
         for (index, line) in self.lines.iter().copied().enumerate() {
             // A paragraph ends where the indentation changes or at an empty line.
-            let goes_on = !previous.is_empty() && !previous.starts_with(' ') && !line.starts_with(' ');
-            let paragraph = index > 0 && !goes_on;
+            let continues = !previous.is_empty() && !previous.starts_with(' ') && !line.starts_with(' ');
+            let paragraph = index > 0 && !continues;
             previous = line;
             let Some(indented) = line.strip_prefix("  ") else {
                 if !line.is_empty() {
@@ -242,7 +242,7 @@ fn see_also(roff: &mut Roff, command: &Command, root: &Command) {
     }
     let ours = pages.into_iter().map(|name| (name, 1));
     let mut line = Vec::new();
-    for (name, section) in ours.chain(BESIDE) {
+    for (name, section) in ours.chain(RELATED) {
         if !line.is_empty() {
             line.push(roman(", "));
         }
@@ -258,7 +258,7 @@ fn see_also(roff: &mut Roff, command: &Command, root: &Command) {
 }
 
 /// Tools that capture, read captures, or show the counters of the hosts.
-const BESIDE: [(&str, u8); 5] =
+const RELATED: [(&str, u8); 5] =
     [("mountstats", 8), ("nfs", 5), ("nfsstat", 8), ("tcpdump", 8), ("tshark", 1)];
 
 #[cfg(test)]

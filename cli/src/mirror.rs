@@ -1,7 +1,7 @@
 //! The options of interface captures, common to `capture`, `live` and `tui`.
 
 #[cfg(unix)]
-use crate::output::tell;
+use crate::output::notify;
 #[cfg(unix)]
 use crate::ports::Ports;
 #[cfg(target_os = "linux")]
@@ -142,7 +142,7 @@ impl Mirror {
 #[cfg(unix)]
 pub(crate) fn warn_of_drops(dropped: u64, helps: &str) {
     if dropped > 0 {
-        tell(format_args!(
+        notify(format_args!(
             "warning: the kernel dropped {dropped} packets because its buffer was full; {helps}"
         ));
     }

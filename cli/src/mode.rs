@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_folders() {
+    fn mode_sets_file_and_folder_permissions() {
         for (text, umask, file, folder) in [
             ("0600", 0o077, 0o600, 0o700),
             ("640", 0o027, 0o640, 0o750),

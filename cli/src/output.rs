@@ -98,7 +98,7 @@ pub(crate) fn queue(out: &mut Out) -> io::Result<()> {
     *messages() = Some(Queue::start("messages", io::stderr(), |_| ())?);
     let queue = Queue::start("output", io::stdout(), |lines| {
         let lines = Counted(lines, "line");
-        tell(format_args!("warning: the reader of standard output is too slow: {lines} dropped so far"));
+        notify(format_args!("warning: the reader of standard output is too slow: {lines} dropped so far"));
     })?;
     // This releases the lock of standard output, which the thread takes.
     *out.get_mut() = Destination::Queued(queue);
@@ -122,26 +122,26 @@ pub(crate) fn close_messages() {
 }
 
 /// Puts a line into the queue of standard error. Returns whether there is one.
-fn hand_on(line: &str) -> bool {
+fn enqueue(line: &str) -> bool {
     messages().as_mut().is_some_and(|queue| queue.write_all(line.as_bytes()).is_ok())
 }
 
 /// Reports the number of findings that were not kept, if any.
-pub(crate) fn tell_of_left_out(findings: &Findings) {
+pub(crate) fn report_left_out(findings: &Findings) {
     if let Some(warning) = findings.warning_of_left_out() {
-        tell(format_args!("{warning}"));
+        notify(format_args!("{warning}"));
     }
 }
 
 /// Reports an error after all previous output. Returns [`Status::Failed`].
 pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Status> {
     out.flush()?;
-    tell(format_args!("{error:#}"));
+    notify(format_args!("{error:#}"));
     Ok(Status::Failed)
 }
 
 /// Reports truncated files, read errors, and why the output is empty.
-pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn report_ending(ending: &Ending, out: &mut Out) -> io::Result<Status> {
     warn_of_cuts(ending, out)?;
     warn_of_nothing(ending, out)?;
     complain_of_troubles(ending, out)
@@ -151,14 +151,14 @@ pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Statu
 pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<Status> {
     if let Some(apart) = ending.apart() {
         out.flush()?;
-        tell(format_args!(
+        notify(format_args!(
             "warning: {apart}: they are read as one capture; with --each, `analyze` and `check` read each file separately"
         ));
     }
     let mut status = Status::Done;
     for trouble in ending.files.iter().filter_map(|file| file.trouble.as_ref()) {
         out.flush()?;
-        tell(format_args!("{trouble}"));
+        notify(format_args!("{trouble}"));
         status = Status::Failed;
     }
     Ok(status)
@@ -168,7 +168,7 @@ pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result
 pub(crate) fn warn_of_nothing(ending: &Ending, out: &mut Out) -> io::Result<()> {
     if let Some(why) = ending.nothing_decoded() {
         out.flush()?;
-        tell(format_args!("warning: {why}"));
+        notify(format_args!("warning: {why}"));
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ pub(crate) fn warn_of_left_out_data(ending: &Ending, out: &mut Out) -> io::Resul
     let packets = ending.totals.records_without_payload;
     if packets > 0 {
         out.flush()?;
-        tell(format_args!(
+        notify(format_args!(
             "warning: {} without RDMA payload: the capture was made or shortened with --cut-bulk and lacks the data read and written",
             Counted(packets, "packet")
         ));
@@ -190,7 +190,7 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
     for file in &ending.files {
         let Some(cut) = file.cut else { continue };
         out.flush()?;
-        tell(format_args!(
+        notify(format_args!(
             "warning: {} is cut short at byte {}: {} bytes needed, {} available",
             file.title(),
             cut.offset,
@@ -203,9 +203,9 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
 
 /// Writes one line to standard error, with control characters of file names escaped. While a pager
 /// runs, the line waits for its end. Write errors are ignored.
-pub(crate) fn tell(line: fmt::Arguments<'_>) {
+pub(crate) fn notify(line: fmt::Arguments<'_>) {
     let line = format!("rdmascope: {}\n", Plain(line));
-    if !pager::hold(&line) && !hand_on(&line) {
+    if !pager::hold(&line) && !enqueue(&line) {
         let _ = io::stderr().write_all(line.as_bytes());
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(command: &Packets, style: Style, out: &mut Out) -> io::Result<
         out,
         Wanted {
             config: Config { report_packets: true, ..Config::default() },
-            asked: command.filter.asked(),
+            scope: command.filter.requested_scope(),
         },
         |event, start, rows, out| match event {
             Some(Event::Packet(packet)) if filter.matches(packet, start) => rows.row(packet, start, out),

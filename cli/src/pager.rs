@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_own_variable_comes_first() {
+    fn rdmascope_pager_overrides_pager() {
         let both = |name: &str| Some(OsString::from(name));
         assert_eq!(named(both), Some("RDMASCOPE_PAGER".into()));
         assert_eq!(named(|name| (name == "PAGER").then(|| "most".into())), Some("most".into()));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_where_no_pager_runs() {
+    fn output_is_not_held_without_a_pager() {
         assert!(!is_running() && !hold("a line\n"));
     }
 }

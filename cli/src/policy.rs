@@ -8,7 +8,7 @@ mod tests;
 pub(crate) use held::Held;
 
 use crate::input::Input;
-use crate::output::tell;
+use crate::output::notify;
 use crate::rules::{Allowed, RULE_NAME};
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, Args};
@@ -71,7 +71,7 @@ impl PolicyArguments {
         if self.no_policy || self.policy.is_some() {
             return self.policy.clone();
         }
-        let found = beside(input.files.first()?)?;
+        let found = default_path(input.files.first()?)?;
         // An unreadable policy is an error; it does not count as missing.
         match found.metadata() {
             Ok(metadata) => metadata.is_file().then_some(found),
@@ -104,7 +104,7 @@ impl AllowArguments {
         let Policy { file, allows, latencies, requirements } = policy;
         for allow in &allows {
             if let Some(last) = &allow.expired {
-                tell(format_args!(
+                notify(format_args!(
                     "warning: {file}:{}: allow {} expired after {last}",
                     allow.line,
                     allow.title()
@@ -112,7 +112,7 @@ impl AllowArguments {
             }
         }
         if !(input.quiet || latencies.is_empty() && requirements.is_empty()) {
-            tell(format_args!(
+            notify(format_args!(
                 "{file}: [[latency]] and [require] apply to whole captures only; use rdmascope check"
             ));
         }
@@ -169,7 +169,7 @@ impl Measure {
 #[derive(Debug)]
 struct Requirement {
     line: usize,
-    what: Required,
+    kind: Required,
 }
 
 #[derive(Debug)]
@@ -237,13 +237,13 @@ impl<'a> Policies<'a> {
     }
 
     /// Warns about entries that applied to no capture.
-    pub(crate) fn tell_of_unused(&self, is_asked: impl Fn(&str) -> bool) {
+    pub(crate) fn report_unused(&self, is_checked: impl Fn(&str) -> bool) {
         for loaded in self.loaded.borrow().values() {
             let Loaded { policy, unused, .. } = &**loaded;
             let unused = unused.borrow();
             let entries = policy.allows.iter().map(|allow| {
                 let words = format!("allow {} matches no finding", allow.title());
-                (allow.line, words, allow.rules.iter().any(|rule| is_asked(rule)))
+                (allow.line, words, allow.rules.iter().any(|rule| is_checked(rule)))
             });
             let limits = policy.latencies.iter().flat_map(|latency| {
                 latency.limits.iter().map(|limit| {
@@ -251,9 +251,9 @@ impl<'a> Policies<'a> {
                     (limit.line, words, true)
                 })
             });
-            for ((line, words, is_asked), unused) in entries.chain(limits).zip(unused.iter()) {
-                if is_asked && *unused {
-                    tell(format_args!("warning: {}:{line}: unused: {words}", policy.file));
+            for ((line, words, is_checked), unused) in entries.chain(limits).zip(unused.iter()) {
+                if is_checked && *unused {
+                    notify(format_args!("warning: {}:{line}: unused: {words}", policy.file));
                 }
             }
         }
@@ -267,7 +267,7 @@ impl Latency {
 }
 
 /// The path of the policy in a capture's folder. `None` for standard input.
-fn beside(capture: &Path) -> Option<PathBuf> {
+fn default_path(capture: &Path) -> Option<PathBuf> {
     let capture = Some(capture).filter(|capture| *capture != Path::new("-"))?;
     Some(capture.parent()?.join(NAME))
 }
@@ -275,8 +275,8 @@ fn beside(capture: &Path) -> Option<PathBuf> {
 impl PolicyArguments {
     /// The policies that these captures may have.
     pub(crate) fn places(&self, captures: &[PathBuf]) -> Vec<PathBuf> {
-        let beside = captures.iter().filter_map(|capture| beside(capture));
-        self.policy.iter().cloned().chain(beside).collect()
+        let defaults = captures.iter().filter_map(|capture| default_path(capture));
+        self.policy.iter().cloned().chain(defaults).collect()
     }
 }
 
@@ -293,7 +293,7 @@ fn read(path: &Path, today: Date) -> Result<Policy> {
         file::PolicyError {
             file: file.clone(),
             line: 1 + before.filter(|byte| **byte == b'\n').count(),
-            what: "invalid UTF-8".to_owned(),
+            message: "invalid UTF-8".to_owned(),
         }
     })?;
     Ok(file::parse(&file, text, today)?)

@@ -40,7 +40,7 @@ impl Progress {
 
     /// A part that adds to the same line.
     pub(crate) fn share(&self) -> Progress {
-        // The whole owns the line and clears it.
+        // The parent owns the line and clears it.
         Progress { bar: self.bar.clone(), later: None, is_part: true }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_from_the_beginning() {
+    fn long_file_shows_progress_from_the_start() {
         let terminal = Terminal::default();
         let mut progress = terminal.progress(Some(1 << 30));
         assert!(terminal.shown().contains("0 B of 1.00 GiB"), "{}", terminal.shown());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_never() {
+    fn short_file_shows_no_progress() {
         let terminal = Terminal::default();
         let mut progress = terminal.progress(Some(LONG - 1));
         progress.advanced(LONG - 1);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_length_after_a_while() {
+    fn input_of_unknown_length_shows_progress_later() {
         let terminal = Terminal::default();
         let mut progress = terminal.progress(None);
         progress.advanced(3 << 20);

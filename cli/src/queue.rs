@@ -59,7 +59,7 @@ impl Queue {
         let counts = Arc::new(Counts::default());
         let shared = Arc::clone(&counts);
         std::thread::Builder::new().name(name.into()).spawn(move || {
-            let _nobody_waits = end.send(write(&written, &mut to, &shared, on_loss));
+            let _without_receiver = end.send(write(&written, &mut to, &shared, on_loss));
         })?;
         Ok(Queue { chunks: Some(chunks), line: Vec::new(), counts, limit, ended, on_loss })
     }
@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// Puts whole lines into the queue.
-    fn hand_on(&mut self, chunk: Vec<u8>) {
+    fn enqueue(&mut self, chunk: Vec<u8>) {
         let Some(chunks) = &self.chunks else { return };
         let (bytes, lines) = (chunk.len(), lines(&chunk));
         if self.counts.bytes.load(Ordering::Relaxed) + bytes > self.limit {
@@ -86,7 +86,7 @@ impl Queue {
     /// Waits until everything is written, at most [`GRACE`]. The rest counts as dropped.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         let rest = mem::take(&mut self.line);
-        self.hand_on(rest);
+        self.enqueue(rest);
         if self.chunks.take().is_none() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Write for Queue {
         if !complete.is_empty() {
             let mut chunk = mem::take(&mut self.line);
             chunk.extend_from_slice(complete);
-            self.hand_on(chunk);
+            self.enqueue(chunk);
         }
         self.line.extend_from_slice(rest);
         Ok(bytes.len())
@@ -123,7 +123,7 @@ impl Write for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        let _nobody_asks = self.close();
+        let _unreported = self.close();
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_to_a_reader_that_reads() {
+    fn active_reader_receives_all_output() {
         let reader = Reader::default();
         let mut queue = Queue::start("test", reader.clone(), |_| panic!("nothing is dropped")).unwrap();
         let lines: String = (0..1000).map(|number| format!("line {number}\n")).collect();
@@ -215,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_lines_are_dropped_while_the_reader_stops() {
-        static TOLD: AtomicU64 = AtomicU64::new(0);
+    fn complete_lines_are_dropped_while_the_reader_is_stopped() {
+        static REPORTED: AtomicU64 = AtomicU64::new(0);
         let reader = Reader::stopped(true);
-        let on_loss = |lines| TOLD.store(lines, Ordering::Relaxed);
+        let on_loss = |lines| REPORTED.store(lines, Ordering::Relaxed);
         let mut queue = Queue::with_limit(20, "test", reader.clone(), on_loss).unwrap();
         for line in ["first\n", "second\n", "thi", "rd\n", "fourth\nfifth\n", "six", "th\n"] {
             queue.write_all(line.as_bytes()).unwrap();
@@ -228,24 +228,24 @@ mod tests {
         reader.stop(false);
         queue.close().unwrap();
         assert_eq!(reader.text(), "first\nsecond\nthird\n");
-        assert_eq!(TOLD.load(Ordering::Relaxed), 3);
+        assert_eq!(REPORTED.load(Ordering::Relaxed), 3);
     }
 
     #[test]
-    fn the_end_does_not_wait_for_a_reader_that_stopped() {
-        static TOLD: AtomicU64 = AtomicU64::new(0);
+    fn close_does_not_wait_for_a_stopped_reader() {
+        static REPORTED: AtomicU64 = AtomicU64::new(0);
         let reader = Reader::stopped(true);
-        let on_loss = |lines| TOLD.store(lines, Ordering::Relaxed);
+        let on_loss = |lines| REPORTED.store(lines, Ordering::Relaxed);
         let mut queue = Queue::start("test", reader.clone(), on_loss).unwrap();
         queue.write_all(b"first\nsecond\nthird").unwrap();
         queue.close().unwrap();
-        assert_eq!((reader.text(), TOLD.load(Ordering::Relaxed)), (String::new(), 2));
+        assert_eq!((reader.text(), REPORTED.load(Ordering::Relaxed)), (String::new(), 2));
         reader.stop(false);
     }
 
-    /// Such as that of a closed pipe.
+    /// For example, the error of a closed pipe.
     #[test]
-    fn an_error_comes_with_a_later_write() {
+    fn write_error_is_returned_by_close() {
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -1,6 +1,6 @@
 //! Looks up rules by name.
 
-use crate::filters::{Named, nearest};
+use crate::filters::{Named, similar};
 use anyhow::bail;
 use rdmascope_conformance::{Rule, SUBJECTS, rules};
 use rdmascope_present::check::slug;
@@ -59,7 +59,7 @@ pub(crate) fn find(id: &str) -> anyhow::Result<&'static Rule> {
 
 /// The rules with similar ids, the most similar first.
 fn near(id: &str) -> Vec<&'static str> {
-    nearest(&slug(id.trim()), rules().map(|rule| rule.id))
+    similar(&slug(id.trim()), rules().map(|rule| rule.id))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Maximum number of matches that the error message lists.
-    const MOST_TOLD: usize = 8;
+    const MOST_LISTED: usize = 8;
 
     pub(crate) fn new(choice: Choice) -> Selection {
         Selection { choice, titles: Vec::new(), count: 0 }
@@ -61,7 +61,7 @@ impl Selection {
             return false;
         }
         self.count += 1;
-        if self.titles.len() < Selection::MOST_TOLD {
+        if self.titles.len() < Selection::MOST_LISTED {
             self.titles.push(title(transaction));
         }
         self.count == 1

@@ -129,18 +129,18 @@ impl Slice {
     ) -> Result<Slice> {
         let condition = condition.map(|text| Where::parse(text, &TRANSACTION)).transpose();
         let condition: Option<Where<Transaction>> = condition.context("--where")?;
-        let (filter, mut asked) = (arguments.filter(), arguments.asked());
-        let mut paths = match condition.as_ref().is_some_and(|condition| condition.asks_for("file")) {
+        let (filter, mut scope) = (arguments.filter(), arguments.requested_scope());
+        let mut paths = match condition.as_ref().is_some_and(|condition| condition.uses_column("file")) {
             true => paths::follow(input),
             false => paths::for_filter(input, &filter),
         };
-        let are_whole =
+        let selects_connections =
             condition.is_none() && filter.is_of_connections() && records != Records::OfTransactions;
         let mut transactions = Transactions::default();
         let mut connections = HashSet::default();
         let mut count = 0;
         let ending = listen(input, Config::default(), |event, start| {
-            asked.handle(&event);
+            scope.handle(&event);
             match event {
                 Event::Transaction(transaction) => {
                     count += 1;
@@ -151,15 +151,17 @@ impl Slice {
                         connections.insert(transaction.connection);
                     }
                 }
-                Event::Connection(connection) if are_whole && filter.connections.contains(&connection.id) => {
+                Event::Connection(connection)
+                    if selects_connections && filter.connections.contains(&connection.id) =>
+                {
                     connections.insert(connection.id);
                 }
                 _ => {}
             }
             Ok(())
         })??;
-        asked.check(&ending)?;
-        ensure!(are_whole || !transactions.begun.is_empty(), "no transaction matches the filter");
+        scope.check(&ending)?;
+        ensure!(selects_connections || !transactions.begun.is_empty(), "no transaction matches the filter");
         let chosen = Chosen {
             transactions: transactions.begun.len() as u64,
             of: count,
@@ -167,7 +169,7 @@ impl Slice {
             span: filter.span,
         };
         let mut slice = Slice { connections: Some(connections), transactions: None, chosen: Some(chosen) };
-        if !are_whole {
+        if !selects_connections {
             if records != Records::Unknown {
                 transactions.find(input)?;
             }

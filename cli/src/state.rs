@@ -1,8 +1,8 @@
 //! `rdmascope state`: NFSv4 state with its lifetime.
 
-use crate::filters::{Asked, StateArguments};
+use crate::filters::{RequestedScope, StateArguments};
 use crate::input::{Audience, Input, read};
-use crate::output::{Out, Status, complain, tell, tell_of_ending};
+use crate::output::{Out, Status, complain, notify, report_ending};
 use crate::paths;
 use crate::table::{FieldName, Format, Rows, Table, condition};
 use clap::Args;
@@ -56,7 +56,7 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
             true => paths::follow(&command.input),
             false => Paths::new(),
         },
-        asked: command.filter.asked(),
+        scope: command.filter.requested_scope(),
         lines: Lines {
             rows,
             filter: command.filter.filter(),
@@ -71,7 +71,7 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
-    let Listing { mut states, paths, asked, mut lines } = listing;
+    let Listing { mut states, paths, scope, mut lines } = listing;
     let mut written = Ok(());
     states.finish(&mut |lifetime| lines.take(lifetime, &paths, &mut written));
     written?;
@@ -85,25 +85,25 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
         kept.unwrap_or_default().iter().try_for_each(|lifetime| rows.row(lifetime, start, out))?;
         rows.end(out)?;
     }
-    let status = tell_of_ending(&ending, out)?;
+    let status = report_ending(&ending, out)?;
     out.flush()?;
     if left_out > 0 {
         let more = Counted(left_out, "further line");
-        tell(format_args!(
+        notify(format_args!(
             "warning: {more} omitted: use --format csv, tsv or jsonl for all lines, or a filter"
         ));
     }
     if summary.encrypted > 0 {
         let calls = Counted(summary.encrypted, "NFSv4 call");
-        tell(format_args!("warning: {calls} encrypted with krb5p: their state is unknown"));
+        notify(format_args!("warning: {calls} encrypted with krb5p: their state is unknown"));
     }
     if summary.unread > 0 {
         let calls = Counted(summary.unread, "NFSv4 call");
-        tell(format_args!(
+        notify(format_args!(
             "warning: {calls} without a reply or unreadable: their effect on state is unknown"
         ));
     }
-    match asked.check(&ending) {
+    match scope.check(&ending) {
         Ok(()) => Ok(status),
         Err(error) => complain(&error, out),
     }
@@ -127,7 +127,7 @@ fn write_summary(summary: &Summary, style: Style, out: &mut Out) -> io::Result<(
 struct Listing<'a> {
     states: States,
     paths: Paths,
-    asked: Asked,
+    scope: RequestedScope,
     lines: Lines<'a>,
 }
 
@@ -170,9 +170,9 @@ impl Audience for Listing<'_> {
     }
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        let Listing { states, paths, asked, lines } = self;
+        let Listing { states, paths, scope, lines } = self;
         lines.start = start;
-        asked.handle(&event);
+        scope.handle(&event);
         if let Event::Transaction(transaction) = event {
             paths.take(transaction);
         }

@@ -4,7 +4,7 @@
 mod aligned;
 mod delimited;
 
-use crate::filters::nearest;
+use crate::filters::similar;
 use aligned::Aligned;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -88,7 +88,7 @@ impl Shape {
     }
 
     /// Whether any option is given.
-    pub(crate) fn is_asked_for(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         let Shape { fields, condition, sort, reverse, top } = self;
         !fields.is_empty() || condition.is_some() || sort.is_some() || *reverse || top.is_some()
     }
@@ -99,7 +99,7 @@ impl Table {
     pub(crate) fn has(&self, part: &str) -> bool {
         let Shape { fields, condition, sort, .. } = &self.shape;
         let mut names = fields.iter().chain(condition).chain(sort);
-        // The name of an object stands for all its fields.
+        // The name of an object selects all its fields.
         fields.is_empty() || names.any(|name| name.contains(part) || name == "operation_details")
     }
 
@@ -177,8 +177,8 @@ impl FieldName {
         let columns = flat(self.list);
         let Some(column) = find(&columns, name) else {
             let names =
-                columns.iter().filter(|column| self.is_welcome(column)).map(|column| column.name.as_str());
-            return Err(match nearest(name, names).as_slice() {
+                columns.iter().filter(|column| self.accepts(column)).map(|column| column.name.as_str());
+            return Err(match similar(name, names).as_slice() {
                 [] => format!("a {} has no field with this name", self.list.name()),
                 near => {
                     format!(
@@ -189,13 +189,13 @@ impl FieldName {
                 }
             });
         };
-        match self.is_welcome(column) {
+        match self.accepts(column) {
             true => Ok(column.name.clone()),
             false => Err("a line may have several values of it, so it cannot be a sort key".to_owned()),
         }
     }
 
-    fn is_welcome(self, column: &Flat) -> bool {
+    fn accepts(self, column: &Flat) -> bool {
         !self.is_key || column.is_single()
     }
 }
@@ -214,7 +214,7 @@ impl TypedValueParser for FieldName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let columns = flat(self.list).into_iter().filter(|column| self.is_welcome(column));
+        let columns = flat(self.list).into_iter().filter(|column| self.accepts(column));
         Some(Box::new(columns.map(|column| PossibleValue::new(column.name))))
     }
 }
@@ -319,7 +319,7 @@ impl<S: Subject> Rows<S> {
             Format::Csv => Form::Delimited(cells(CellReader::Program), Delimited::csv()),
             Format::Tsv => Form::Delimited(cells(CellReader::Program), Delimited::tsv()),
             Format::Jsonl if fields.is_empty() => Form::Lines,
-            Format::Jsonl => Form::PickedLines(Picked::whole(columns, fields)),
+            Format::Jsonl => Form::PickedLines(Picked::nested(columns, fields)),
         };
         let order = match sort {
             Some(field) => Order::Sorted {

@@ -69,7 +69,7 @@ pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Re
         (&command.table, &TRANSACTION),
         style,
         out,
-        Wanted { config, asked: command.filter.asked() },
+        Wanted { config, scope: command.filter.requested_scope() },
         |event, start, rows, out| match (&mut tally, event) {
             (None, Some(Event::Transaction(transaction))) => write(transaction, None, start, rows, out),
             (None, _) => Ok(()),

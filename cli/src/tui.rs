@@ -1,13 +1,13 @@
 //! `rdmascope tui`: browses a capture or a live session in the terminal.
 
+use crate::capture_points::With;
 use crate::captures;
 #[cfg(target_os = "linux")]
 use crate::confine;
 use crate::confine::Paths;
 use crate::input::Input;
 use crate::interrupt;
-use crate::joined::With;
-use crate::least::Least;
+use crate::level::MinimumLevel;
 use crate::mirror::Mirror;
 use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain};
@@ -84,8 +84,8 @@ pub(crate) struct Tui {
     #[arg(long, value_name = "FILE", requires = "files")]
     compare: Option<PathBuf>,
     /// Minimum level of the rules to check
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
-    level: Least,
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = MinimumLevel::Warning)]
+    level: MinimumLevel,
     /// Memory for an interface or a pipe, in MiB
     ///
     /// Half of it is for the latest records, which limits how far the screen can step back. The
@@ -185,7 +185,7 @@ enum Chosen {
     Interface(String),
 }
 
-/// Offers captures and interfaces if the command names none.
+/// Lists captures and interfaces to choose from if the command names none.
 fn chosen(command: &Tui, look: Look) -> Result<Option<Chosen>> {
     let has_source = !command.input.files.is_empty() || !command.interfaces.is_empty() || command.snoop;
     if has_source || command.sends() {
@@ -199,9 +199,9 @@ fn chosen(command: &Tui, look: Look) -> Result<Option<Chosen>> {
         );
     }
     let width = captures.iter().map(|path| path.display().to_string().chars().count()).max().unwrap_or(0);
-    let offered = captures.iter().map(|path| described(path, width));
-    let offered = offered.chain(interfaces.iter().map(|(name, about)| format!("interface {name}  {about}")));
-    let index = rdmascope_tui::choose(offered.collect(), look)?;
+    let choices = captures.iter().map(|path| described(path, width));
+    let choices = choices.chain(interfaces.iter().map(|(name, about)| format!("interface {name}  {about}")));
+    let index = rdmascope_tui::choose(choices.collect(), look)?;
     Ok(Some(match index.map(|index| (captures.get(index), index)) {
         None => Chosen::Nothing,
         Some((Some(path), _)) => Chosen::Capture(command.input.of(vec![path.clone()])),
@@ -258,8 +258,9 @@ fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
     // Compressed captures are unpacked to temporary files.
     paths.temporary(files.len() + 1);
     paths.write(here);
-    // Notes are saved beside the capture, and read from there.
-    for notes in files.iter().filter(|path| path.is_file()).map(|path| rdmascope_tui::marks::beside(path)) {
+    // Notes are in the folder of the capture.
+    for notes in files.iter().filter(|path| path.is_file()).map(|path| rdmascope_tui::marks::notes_path(path))
+    {
         paths.read([&notes]);
         paths.write(notes);
     }
@@ -310,12 +311,12 @@ fn captures() -> Vec<PathBuf> {
 fn probed(files: &[PathBuf]) -> Vec<PathBuf> {
     files
         .iter()
-        .filter(|path| path.metadata().is_ok_and(|data| data.is_file()) || !is_there(path))
+        .filter(|path| path.metadata().is_ok_and(|data| data.is_file()) || !is_available(path))
         .cloned()
         .collect()
 }
 
-fn is_there(path: &Path) -> bool {
+fn is_available(path: &Path) -> bool {
     path == Path::new("-") || path.exists()
 }
 
@@ -338,7 +339,8 @@ fn interfaces(command: &Tui, names: &[String]) -> Result<Source> {
     Ok(Source::Live(LiveCapture { name: names.join(", "), notes: vec![known], source: Box::new(live), end }))
 }
 
-/// Starts to capture the messages of the kernel. A connection is described before its first message.
+/// Starts to capture the messages of the kernel. A connection is described before its first
+/// message.
 #[cfg(target_os = "linux")]
 fn messages(command: &Tui) -> Result<Source> {
     let end = interrupt::end_once();

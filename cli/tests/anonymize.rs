@@ -7,7 +7,7 @@ mod world;
 use binary::{Pcap, Temporary, json_lines, refused, run, sample, text};
 use rdmascope_tests::pcap;
 use rdmascope_tests::samples;
-use rdmascope_tests::segments::Dress;
+use rdmascope_tests::segments::Form;
 use rdmascope_wire::icrc;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,39 +76,39 @@ struct Replacements {
 }
 
 impl Replacements {
-    fn add(&mut self, old: &str, new: &str, place: &str) {
+    fn add(&mut self, old: &str, new: &str, context: &str) {
         for (old, new) in old.split('/').zip(new.split('/')) {
             let known = self.new.entry(old.to_owned()).or_insert_with(|| new.to_owned());
-            assert_eq!(known, new, "{place}: {old} is replaced by two values");
+            assert_eq!(known, new, "{context}: {old} is replaced by two values");
             let known = self.old.entry(new.to_owned()).or_insert_with(|| old.to_owned());
-            assert_eq!(known, old, "{place}: {new} stands for two values");
+            assert_eq!(known, old, "{context}: {new} replaces two values");
         }
     }
 
     /// Compares two values, which must be equal except for replaced fields.
-    fn compare(&mut self, old: &Value, new: &Value, field: &str, place: &str) {
+    fn compare(&mut self, old: &Value, new: &Value, field: &str, context: &str) {
         match (old, new) {
             (Value::Object(old), Value::Object(new)) => {
                 let keys =
                     |fields: &serde_json::Map<String, Value>| fields.keys().cloned().collect::<Vec<_>>();
-                assert_eq!(keys(old), keys(new), "{place}");
+                assert_eq!(keys(old), keys(new), "{context}");
                 for (name, value) in old.iter().filter(|(name, _)| *name != OF_FILES) {
-                    self.compare(value, &new[name], name, &format!("{place}.{name}"));
+                    self.compare(value, &new[name], name, &format!("{context}.{name}"));
                 }
             }
             (Value::Array(old), Value::Array(new)) => {
-                assert_eq!(old.len(), new.len(), "{place}");
+                assert_eq!(old.len(), new.len(), "{context}");
                 for (old, new) in old.iter().zip(new) {
-                    self.compare(old, new, field, place);
+                    self.compare(old, new, field, context);
                 }
             }
             (Value::String(old), Value::String(new)) if REPLACED.contains(&field) => {
-                self.add(old, new, place)
+                self.add(old, new, context)
             }
             (Value::Number(old), Value::Number(new)) if REPLACED.contains(&field) => {
-                self.add(&old.to_string(), &new.to_string(), place);
+                self.add(&old.to_string(), &new.to_string(), context);
             }
-            _ => assert_eq!(old, new, "{place}"),
+            _ => assert_eq!(old, new, "{context}"),
         }
     }
 }
@@ -150,7 +150,7 @@ fn same(name: &str, original: &str, anonymous: &str) -> Replacements {
 /// Asserts that the replaced values are not in the file. Short values are ignored, because they may
 /// occur by chance.
 fn absent(name: &str, replacements: &Replacements, file: &[u8]) {
-    let bytes = behind_section_header(file);
+    let bytes = after_section_header(file);
     let names: BTreeSet<&str> = replacements
         .new
         .iter()
@@ -166,8 +166,8 @@ fn absent(name: &str, replacements: &Replacements, file: &[u8]) {
             let octets = address.octets();
             // An interface identifier with few nonzero bytes may occur by chance.
             let identifier = &octets[8..];
-            let is_telling = identifier.iter().filter(|byte| **byte != 0).count() > 2;
-            let part = if is_telling { identifier } else { &octets[..] };
+            let is_distinctive = identifier.iter().filter(|byte| **byte != 0).count() > 2;
+            let part = if is_distinctive { identifier } else { &octets[..] };
             assert!(!holds(bytes, part), "{name}: {old} is in the file");
         }
     }
@@ -175,7 +175,7 @@ fn absent(name: &str, replacements: &Replacements, file: &[u8]) {
 
 /// A pcapng file without its first block, which names the program that wrote it. One of the samples
 /// has this name in its credentials.
-fn behind_section_header(file: &[u8]) -> &[u8] {
+fn after_section_header(file: &[u8]) -> &[u8] {
     let length = file[4..8].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     &file[length.expect("four bytes") as usize..]
 }
@@ -192,7 +192,7 @@ fn pass(name: &str, capture: &[u8]) -> (Pair, Replacements) {
 }
 
 #[test]
-fn samples_say_the_same() {
+fn anonymized_samples_give_the_same_results() {
     for name in samples::ALL {
         let (pair, replacements) = pass(name, &file(&format!("{name}.pcap")));
         let bytes = pair.bytes();
@@ -235,7 +235,7 @@ fn holds_one(bytes: &[u8], words: &BTreeSet<Vec<u8>>) -> bool {
 }
 
 #[test]
-fn samples_of_iwarp_say_the_same() {
+fn anonymized_iwarp_samples_give_the_same_results() {
     let mut words = 0;
     for name in samples::IWARP {
         let (pair, _) = pass(name, &file(&format!("{name}.pcap")));
@@ -253,19 +253,17 @@ fn samples_of_iwarp_say_the_same() {
 /// The results are the same for any encapsulation of the segments, and with repeated, early or
 /// missing segments.
 #[test]
-fn segments_otherwise_say_the_same() {
-    for dress in
-        [Dress::Wrapped, Dress::Sealed, Dress::OtherIp, Dress::Sll2, Dress::OtherPort, Dress::Markers]
-    {
+fn anonymized_segment_variants_give_the_same_results() {
+    for form in [Form::Wrapped, Form::Sealed, Form::OtherIp, Form::Sll2, Form::OtherPort, Form::Markers] {
         for name in ["iwarp-crc-lossy", "iwarp-recall"] {
-            let capture = dress.on(&samples::capture(name));
-            pass(&format!("{dress:?}-{name}"), &pcap::write(&capture));
+            let capture = form.apply(&samples::capture(name));
+            pass(&format!("{form:?}-{name}"), &pcap::write(&capture));
         }
     }
 }
 
 #[test]
-fn other_files_say_the_same() {
+fn anonymized_encapsulations_give_the_same_results() {
     for name in ["native.erf", "tunnels.pcap"] {
         let path = binary::root().join("tests/encapsulations").join(name);
         pass(name, &std::fs::read(path).expect("it is there"));
@@ -290,7 +288,7 @@ fn carried(name: &str, link: u32, carry: impl Fn(&[u8], &[u8; 8], &[u8]) -> Vec<
 }
 
 fn sealed(mut bytes: Vec<u8>, icrc: Option<u32>) -> Vec<u8> {
-    bytes.extend(icrc.expect("the headers are whole").to_le_bytes());
+    bytes.extend(icrc.expect("the headers are complete").to_le_bytes());
     bytes
 }
 
@@ -300,7 +298,7 @@ fn ipv6(prefix: u16, ip: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn ipv6_says_the_same() {
+fn anonymized_ipv6_gives_the_same_results() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall"] {
         let capture = carried(name, 1, |ip, udp, transport| {
             let length = (8 + transport.len() as u16 + 4).to_be_bytes();
@@ -320,7 +318,7 @@ fn ipv6_says_the_same() {
 }
 
 #[test]
-fn native_infiniband_says_the_same() {
+fn anonymized_infiniband_gives_the_same_results() {
     const INFINIBAND: u32 = 247;
     let capture = carried("nfs4.1-backchannel-recall", INFINIBAND, |ip, _, transport| {
         let words = ((8 + 40 + transport.len() + 4) / 4) as u16;
@@ -343,7 +341,7 @@ fn native_infiniband_says_the_same() {
 /// Kerberos with authentication only and with integrity, an NFSv4.0 client that sends its name and
 /// address, AUTH_SYS with uids.
 #[test]
-fn names_in_messages_by_hand() {
+fn names_in_messages_are_replaced() {
     let mut world = World::new();
     let secret = b"secret bytes that nobody is to see";
     world.named(b"quarterly-figures.xlsx", b"handle-1");
@@ -414,7 +412,7 @@ fn names_in_messages_by_hand() {
 }
 
 #[test]
-fn the_key_tells_what_stands_for_what() {
+fn key_determines_the_replacements() {
     let capture = sample("nfs4.1-backchannel-recall.pcap");
     let written = |name: &str, key: &[u8]| {
         let to = Temporary::new(name, &[]);
@@ -435,7 +433,7 @@ fn the_key_tells_what_stands_for_what() {
 
 /// A slice, several files, and --cut-bulk.
 #[test]
-fn with_other_options() {
+fn anonymize_combines_with_other_options() {
     for (name, options) in [
         ("cut", &["--cut-bulk"][..]),
         ("slice", &["--operation", "READ,WRITE,LOOKUP"]),
@@ -454,13 +452,13 @@ fn with_other_options() {
         absent(name, &replacements, &pair.bytes());
         assert!(
             !holds(&pair.bytes(), format!("original-{name}").as_bytes()),
-            "{name}: the name of the file is told"
+            "{name}: the output has the name of the file"
         );
     }
 }
 
 #[test]
-fn a_key_that_is_none() {
+fn invalid_keys_are_refused() {
     let short = Temporary::new("short.key", b"0123456789abcde");
     let capture = sample("connect-rejected.pcap");
     let base = ["export", "pcapng", &capture, "--output", "-"];

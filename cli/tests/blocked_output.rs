@@ -111,7 +111,7 @@ impl Drop for Live {
 const INTERVAL: &str = "rdmascope_last_interval_timestamp_seconds";
 
 #[test]
-fn figures_go_on_while_nobody_reads() {
+fn metrics_continue_without_a_reader() {
     for signal in ["-INT", "-TERM"] {
         let Some(live) = Live::start() else { return };
         live.reaches(INTERVAL, 1.0);
@@ -126,7 +126,7 @@ fn figures_go_on_while_nobody_reads() {
 
 /// The time is between those before and after sending the packet.
 #[test]
-fn the_time_of_a_packet_is_served() {
+fn metrics_have_the_time_of_the_last_packet() {
     const PACKET: &str = "rdmascope_last_packet_timestamp_seconds";
     let Some(live) = Live::start() else { return };
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_secs_f64();
@@ -166,7 +166,7 @@ fn send(from: [u8; 4], to: [u8; 4], payload: &[u8]) {
 
 /// For example, `live FILE | less`.
 #[test]
-fn a_file_waits_for_its_reader() {
+fn file_input_waits_for_the_reader() {
     let arguments =
         ["live", &sample("iwarp-nfs4.2-nconnect.pcap"), "--format", "jsonl", "--interval", "10ms"];
     let expected = run(&arguments).stdout;

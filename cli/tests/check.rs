@@ -23,7 +23,7 @@ fn allow_all_but(wanted: &str) -> String {
     others.join(",")
 }
 
-/// The JSON lines, whatever the exit status.
+/// The JSON lines, for any exit status.
 fn found(output: &Output) -> Vec<Value> {
     assert_eq!(text(&output.stderr), "");
     json_lines(text(&output.stdout))
@@ -57,7 +57,7 @@ fn none_of(mut capture: Capture) -> Capture {
 }
 
 #[test]
-fn one_violation() {
+fn one_violation_is_reported() {
     let third = file("third.pcap", &zero_credits(|count| count == 2));
     let allowed = allow_all_but(ZERO);
     let output = run(&["check", third.path(), "--allow", &allowed]);
@@ -96,7 +96,7 @@ fn one_violation() {
 }
 
 #[test]
-fn a_clean_session() {
+fn clean_session_is_status_0() {
     for name in ["nfs3-basic.pcap", "nfs4.1-backchannel-recall.pcap"] {
         let allowed = allow_all_but(ZERO);
         let output = run(&["check", &sample(name), "--allow", &allowed]);
@@ -108,7 +108,7 @@ fn a_clean_session() {
 }
 
 #[test]
-fn findings_for_programs() {
+fn findings_as_json_lines() {
     let third = file("third-lines.pcap", &zero_credits(|count| count == 2));
     let output = run(&["check", third.path(), "--format", "jsonl"]);
     assert_eq!(output.status.code(), Some(1));
@@ -155,7 +155,7 @@ fn findings_for_programs() {
 }
 
 #[test]
-fn connections_and_levels() {
+fn connection_and_level_filters_select_findings() {
     let third = file("third-filters.pcap", &zero_credits(|count| count == 2));
     let of = |arguments: &[&str]| {
         let output = run(&[&["check", third.path(), "--format", "jsonl"], arguments].concat());
@@ -181,7 +181,7 @@ fn connections_and_levels() {
 }
 
 #[test]
-fn many_findings() {
+fn most_option_limits_the_listed_findings() {
     let all = file("all.pcap", &zero_credits(|_| true));
     // The client's tracepoints have 265 calls, each with its reply.
     let rows = |page: &str| {
@@ -208,7 +208,7 @@ fn many_findings() {
 }
 
 #[test]
-fn what_may_be_missing_is_inconclusive() {
+fn finding_without_the_cm_exchange_is_inconclusive() {
     let capture = file("long-call.pcap", &mutate::long_call());
     let allowed = allow_all_but("inline-threshold");
     let page = |arguments: &[&str]| {
@@ -249,7 +249,7 @@ fn results(log: &Value) -> &[Value] {
 
 /// The requirements of SARIF 2.1.0 and of GitHub's code scanning.
 #[test]
-fn findings_for_ci_systems() {
+fn findings_as_sarif() {
     let all = file("sarif all.pcap", &zero_credits(|_| true));
     let log = sarif(&[all.path(), "--allow", "credit-limit"], Some(1));
     assert_eq!((&log["version"], log["runs"].as_array().map(Vec::len)), (&json!("2.1.0"), Some(1)));
@@ -306,7 +306,7 @@ fn findings_for_ci_systems() {
 }
 
 #[test]
-fn captures_in_part() {
+fn truncated_and_damaged_captures_are_reported() {
     let bytes = pcap::write(&zero_credits(|count| count == 2));
     let cut = Temporary::new("cut-check.pcap", &bytes[..bytes.len() / 2]);
     let allowed = allow_all_but(ZERO);

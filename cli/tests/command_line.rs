@@ -7,12 +7,12 @@ use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 
 #[test]
-fn a_transaction_has_every_field_that_was_promised() {
+fn transaction_has_all_documented_fields() {
     let file = sample("nfs3-basic.pcap");
     let transactions = lines(&run(&["transactions", &file, "--format", "jsonl"]));
     // The client's tracepoints have the same number of calls.
     assert_eq!(transactions.len(), 265);
-    let promised = [
+    let documented = [
         "connection",
         "direction",
         "xid",
@@ -40,7 +40,7 @@ fn a_transaction_has_every_field_that_was_promised() {
         "missing",
     ];
     for transaction in &transactions {
-        for key in promised {
+        for key in documented {
             assert!(transaction.get(key).is_some(), "{key}: {transaction}");
         }
         for message in ["call", "reply"] {
@@ -63,7 +63,7 @@ fn a_transaction_has_every_field_that_was_promised() {
 }
 
 #[test]
-fn a_connection_has_every_field_that_was_promised() {
+fn connection_has_its_negotiated_parameters() {
     let connections = lines(&run(&["connections", &sample("nfs4.1-basic.pcap"), "--format", "jsonl"]));
     assert_eq!(connections.len(), 1);
     let connection = &connections[0];
@@ -78,7 +78,7 @@ fn a_connection_has_every_field_that_was_promised() {
 }
 
 #[test]
-fn filters_choose() {
+fn filters_select_transactions() {
     let file = sample("nfs3-basic.pcap");
     let count = |arguments: &[&str]| {
         let all = [&["transactions", &file, "--format", "jsonl"], arguments].concat();
@@ -94,7 +94,7 @@ fn filters_choose() {
 }
 
 #[test]
-fn standard_input_is_a_file_like_any_other() {
+fn standard_input_is_read_like_a_file() {
     let bytes = std::fs::read(sample("nfs4.1-backchannel-recall.pcap")).expect("the sample is there");
     let file = sample("nfs4.1-backchannel-recall.pcap");
     let from_file = run(&["transactions", &file, "--format", "jsonl"]);
@@ -104,7 +104,7 @@ fn standard_input_is_a_file_like_any_other() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_in_one_line() {
+fn invalid_input_is_a_one_line_error() {
     let readme = root().join("README.md");
     refused(&run(&["analyze", readme.to_str().expect("UTF-8")]), &["README.md", "byte 0", "expected"]);
     refused(&run(&["analyze", "no-such-file.pcap"]), &["no-such-file.pcap", "No such file"]);
@@ -127,7 +127,7 @@ fn bad_usage_is_refused() {
 }
 
 #[test]
-fn a_capture_cut_short_is_analyzed_up_to_the_cut() {
+fn truncated_capture_is_analyzed_up_to_the_cut() {
     let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
     // A quarter of the file: the WRITE of 256 KiB is in progress.
     let cut = &bytes[..bytes.len() / 4];
@@ -146,13 +146,13 @@ fn a_capture_cut_short_is_analyzed_up_to_the_cut() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn closed_output_pipe_is_no_error() {
     let output = abandoned(&["packets", &sample("nfs3-basic.pcap"), &sample("nfs3-lossy.pcap")]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
 }
 
 #[test]
-fn no_progress_where_nobody_sees_it() {
+fn no_progress_without_a_terminal() {
     for arguments in [&["analyze"][..], &["analyze", "--quiet"], &["transactions", "-q"]] {
         let output = run(&[arguments, &[&sample("nfs3-basic.pcap")]].concat());
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{arguments:?}");
@@ -160,7 +160,7 @@ fn no_progress_where_nobody_sees_it() {
 }
 
 #[test]
-fn no_colour_where_nobody_sees_it() {
+fn no_colour_without_a_terminal() {
     for command in ["analyze", "connections", "transactions", "packets"] {
         let output = run(&[command, &sample("nfs3-lossy.pcap")]);
         assert!(!output.stdout.contains(&0x1b), "{command}");
@@ -168,7 +168,7 @@ fn no_colour_where_nobody_sees_it() {
 }
 
 #[test]
-fn the_readme_shows_what_is_printed() {
+fn readme_output_matches_the_commands() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("it is there");
     let blocks: Vec<&str> = readme.split("    $ rdmascope ").skip(1).collect();
     assert!(blocks.len() > 2);
@@ -190,7 +190,7 @@ fn the_readme_shows_what_is_printed() {
 }
 
 #[test]
-fn the_readmes_commands_are_those_of_the_gate() {
+fn readme_cargo_commands_are_in_the_gate() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("it is there");
     let gate = std::fs::read_to_string(root().join(".ci/run")).expect("it is there");
     let commands: Vec<&str> =
@@ -205,9 +205,9 @@ fn the_readmes_commands_are_those_of_the_gate() {
 fn cut_packets(bytes: &[u8], snap_length: usize) -> Vec<u8> {
     let (header, mut rest) = bytes.split_at(24);
     let mut out = header.to_vec();
-    while let Some((record, behind)) = rest.split_first_chunk::<16>() {
+    while let Some((record, after)) = rest.split_first_chunk::<16>() {
         let captured = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
-        let (data, next) = behind.split_at(captured);
+        let (data, next) = after.split_at(captured);
         let kept = &data[..captured.min(snap_length)];
         out.extend_from_slice(&record[..8]);
         out.extend_from_slice(&(kept.len() as u32).to_le_bytes());
@@ -219,7 +219,7 @@ fn cut_packets(bytes: &[u8], snap_length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_snap_length_cut_off_is_nobodys_fault() {
+fn truncated_packets_are_no_protocol_problems() {
     let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
     for snap_length in [160, 128, 96] {
         let cut = cut_packets(&bytes, snap_length);
@@ -246,7 +246,7 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
 }
 
 #[test]
-fn cm_messages_have_their_fields() {
+fn cm_message_fields_match_tshark() {
     let packets = lines(&run(&["packets", &sample("connect-rejected.pcap"), "--format", "jsonl"]));
     // Frames 1 and 2 as read by tshark: tests/expectations/connect-rejected.cm.tsv.
     let (request, reject) = (&packets[0]["cm"], &packets[1]["cm"]);
@@ -262,7 +262,7 @@ fn cm_messages_have_their_fields() {
 
 /// An unknown name is an error; a known name without matches is not.
 #[test]
-fn silence_is_an_answer_only_when_asked() {
+fn unknown_names_are_errors_and_empty_results_are_not() {
     let file = sample("nfs3-basic.pcap");
     for (arguments, parts) in [
         (&["transactions", "--operation", "wriet"][..], &["unknown operation name", "WRITE"][..]),
@@ -301,7 +301,7 @@ fn silence_is_an_answer_only_when_asked() {
 }
 
 #[test]
-fn lists_with_commas() {
+fn comma_separated_lists_select_all_values() {
     let file = sample("nfs4.1-basic.pcap");
     let count = |arguments: &[&str]| lines(&run(&[arguments, &[&file, "--format", "jsonl"]].concat())).len();
     for (command, option, one, other) in [
@@ -319,7 +319,7 @@ fn lists_with_commas() {
 }
 
 #[test]
-fn completions_know_operations_and_statuses_and_rules() {
+fn completions_include_operations_statuses_and_rules() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&["completions", shell]);
         let script = text(&script.stdout);
@@ -333,7 +333,7 @@ fn completions_know_operations_and_statuses_and_rules() {
 
 /// File names are as untrusted as names in a capture.
 #[test]
-fn names_of_files_are_escaped() {
+fn file_names_are_escaped() {
     let pcap = Pcap::read("nfs3-basic.pcap");
     let name = "a\u{1b}[31m\u{9b}2J\u{202e}b.pcap";
     let file = Temporary::new(name, &pcap.with(&pcap.records[..100]));
@@ -357,7 +357,7 @@ fn names_of_files_are_escaped() {
 }
 
 #[test]
-fn nothing_to_judge_is_no_success() {
+fn capture_with_nothing_to_check_is_an_error() {
     let pcap = Pcap::read("nfs3-basic.pcap");
     let none = Temporary::new("none.pcap", &pcap.with(&[]));
     let found = run(&["check", none.path()]);
@@ -396,17 +396,17 @@ fn nothing_to_judge_is_no_success() {
     );
 }
 
-/// If no iWARP connection can be followed, every command says so in the same words. Exit statuses
-/// are those of a capture without RoCE.
+/// If no iWARP connection can be followed, every command reports that in the same words. Exit
+/// statuses are those of a capture without RoCE.
 #[test]
-fn a_capture_of_iwarp_alone_says_so() {
+fn unfollowed_iwarp_is_reported_by_every_command() {
     let pcap = Pcap::read("nfs3-basic.pcap");
     // The middle of an FPDU at the port of NFS over RDMA, and an RDMA Write that claims to be
     // untagged.
     let frames = [segment(20_049, &[0xab; 64]), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
-    let said = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed)";
+    let expected = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed)";
     let folder = tempfile::tempdir().expect("a folder");
     let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
     for (arguments, status) in [
@@ -427,7 +427,7 @@ fn a_capture_of_iwarp_alone_says_so() {
         assert_eq!(found.status.code(), Some(status), "{arguments:?}");
         let words = |output: &[u8]| text(output).split_whitespace().collect::<Vec<_>>().join(" ");
         let output = format!("{} {}", words(&found.stdout), words(&found.stderr));
-        assert!(output.contains(said), "{arguments:?}: {output}");
+        assert!(output.contains(expected), "{arguments:?}: {output}");
         assert!(!output.contains("no violation of the specifications was found"), "{arguments:?}");
         // Without iWARP packets, iWARP is not mentioned. The folder must be new.
         let _ = std::fs::remove_dir_all(to("files"));
@@ -455,7 +455,7 @@ fn segment(port: u16, payload: &[u8]) -> Vec<u8> {
 
 /// Times of day and dates are in the zone of TZ; `+` counts from --since.
 #[test]
-fn times_as_people_write_them() {
+fn times_of_day_are_in_the_local_zone() {
     let sample = sample("nfs3-lossy.pcap");
     let listed = |zone: &str, options: &[&str]| {
         let arguments =

@@ -47,7 +47,7 @@ fn partitions(output: &Path, table: &str) -> BTreeSet<String> {
 fn rows(output: &Path, table: &str, partition: &str) -> Vec<String> {
     let file =
         File::open(output.join(table).join(partition).join("part-0.parquet")).expect("the table is there");
-    let reader = SerializedFileReader::new(file).expect("it is whole");
+    let reader = SerializedFileReader::new(file).expect("it is complete");
     let rows = reader.get_row_iter(None).expect("it has rows");
     rows.map(|row| row.expect("it can be read").to_string()).collect()
 }
@@ -88,13 +88,13 @@ fn ring(name: &str, pieces: usize, folder: &Path) -> Vec<PathBuf> {
 
 /// The process may open 64 files here, and reads a ring one file at a time.
 #[test]
-fn a_ring_of_a_thousand_files_is_what_was_rotated() {
+fn ring_of_1000_files_equals_the_original_capture() {
     for name in ["nfs3-basic.pcap", "nfs3-lossy.pcap", "iwarp-nfs3.pcap"] {
         let (folder, output) = (folder(), folder());
         let files = ring(name, 1000, folder.path());
         assert!(files.len() > 500, "{}", files.len());
-        let (status, said) = export(&[&sample(name), "--capture", "whole"], output.path());
-        assert_eq!((status, said.as_str()), (Some(0), ""));
+        let (status, stderr) = export(&[&sample(name), "--capture", "original"], output.path());
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
         let limited = "ulimit -n 64; exec \"$@\"";
         let mut command = Command::new("sh");
         command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_rdmascope"), "export", "parquet"]);
@@ -102,13 +102,13 @@ fn a_ring_of_a_thousand_files_is_what_was_rotated() {
         let ended = command.output().expect("there is a shell");
         assert_eq!((ended.status.code(), text(&ended.stderr)), (Some(0), ""));
         for table in TABLES.into_iter().filter(|table| *table != "captures") {
-            let (whole, parts) = (
-                rows(output.path(), table, "capture=whole"),
+            let (original, parts) = (
+                rows(output.path(), table, "capture=original"),
                 rows(output.path(), table, "capture=ring.pcap"),
             );
-            assert_eq!(whole.len(), parts.len(), "{name}: {table}");
-            for (index, (whole, part)) in whole.iter().zip(&parts).enumerate() {
-                assert_eq!(whole, part, "{name}: {table}, row {index}");
+            assert_eq!(original.len(), parts.len(), "{name}: {table}");
+            for (index, (original, part)) in original.iter().zip(&parts).enumerate() {
+                assert_eq!(original, part, "{name}: {table}, row {index}");
             }
         }
         // The files are listed in time order.
@@ -119,30 +119,30 @@ fn a_ring_of_a_thousand_files_is_what_was_rotated() {
 
 /// Missing or unreadable files are treated like packets missing from the capture.
 #[test]
-fn a_damaged_file_of_a_ring_leaves_the_others() {
+fn damaged_ring_file_does_not_affect_the_others() {
     let (folder, output) = (folder(), folder());
     let files = ring("nfs3-basic.pcap", 10, folder.path());
     fs::write(&files[4], "nothing of a capture").expect("it can be written");
-    let (status, said) = export(&[word(folder.path())], output.path());
+    let (status, stderr) = export(&[word(folder.path())], output.path());
     assert_eq!(status, Some(2));
     let name = files[4].file_name().expect("a file has a name").to_string_lossy().into_owned();
-    has(&said, &[&name]);
+    has(&stderr, &[&name]);
     let row = captured(output.path(), "capture=ring.pcap");
     has(&row, &[&format!("error: \"{name}: ")]);
-    let whole = Pcap::read("nfs3-basic.pcap").records.len();
-    let lost = whole.div_ceil(10);
-    has(&row, &[&format!("records: {}", whole - lost)]);
+    let total = Pcap::read("nfs3-basic.pcap").records.len();
+    let lost = total.div_ceil(10);
+    has(&row, &[&format!("records: {}", total - lost)]);
 }
 
 #[test]
-fn files_that_are_no_ring_are_captures_of_their_own() {
+fn unrelated_files_are_separate_captures() {
     let (folder, output) = (folder(), folder());
     fs::copy(sample("nfs3-basic.pcap"), folder.path().join("a.pcap")).expect("it can be copied");
     fs::copy(sample("nfs3-lossy.pcap"), folder.path().join("b.pcap")).expect("it can be copied");
     fs::write(folder.path().join("c.pcap"), "").expect("it can be written");
-    let (status, said) = export(&[word(folder.path())], output.path());
+    let (status, stderr) = export(&[word(folder.path())], output.path());
     assert_eq!(status, Some(2));
-    has(&said, &["c.pcap: empty"]);
+    has(&stderr, &["c.pcap: empty"]);
     for table in TABLES {
         assert_eq!(
             partitions(output.path(), table),
@@ -180,7 +180,7 @@ fn later(name: &str, seconds: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_dataset_is_partitioned_by_day_site_and_capture() {
+fn dataset_is_partitioned_by_day_site_and_capture() {
     let (hosts, output) = (folder(), folder());
     // Sites may be nested, and links may lead back to the top.
     for site in ["rack1/client", "server"] {
@@ -192,8 +192,8 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
         std::os::unix::fs::symlink(hosts.path(), hosts.path().join(link)).expect("it can be linked");
     }
     fs::write(hosts.path().join("server/bad.pcap"), "no capture").expect("it can be written");
-    let (status, said) = export(&[word(hosts.path()), "--sites"], output.path());
-    assert_eq!(status, Some(2), "{said}");
+    let (status, stderr) = export(&[word(hosts.path()), "--sites"], output.path());
+    assert_eq!(status, Some(2), "{stderr}");
     let day = |partition: &str| partition.split_once('/').expect("a day comes first").0.to_owned();
     let found = partitions(output.path(), "captures");
     let of = |site: &str, capture: &str| {
@@ -213,8 +213,8 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
     // stay.
     let site = hosts.path().join("rack1/client");
     fs::write(site.join("x.pcap"), later("nfs3-basic.pcap", 86_400)).expect("it can be written");
-    let (status, said) = export(&[word(&site), "--site", "client"], output.path());
-    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let (status, stderr) = export(&[word(&site), "--site", "client"], output.path());
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
     for table in TABLES {
         let moved = partitions(output.path(), table);
         assert!(!moved.contains(&client), "{moved:?}");
@@ -223,16 +223,16 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
     // The contents of the repaired capture replace its error.
     let site = hosts.path().join("server");
     fs::copy(sample("nfs3-lossy.pcap"), site.join("bad.pcap")).expect("it can be copied");
-    let (status, said) = export(&[word(&site.join("bad.pcap")), "--site", "server"], output.path());
-    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let (status, stderr) = export(&[word(&site.join("bad.pcap")), "--site", "server"], output.path());
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
     let mended = partitions(output.path(), "captures");
     assert!(!mended.contains(&bad) && mended.len() == 3, "{mended:?}");
     assert!(!output.path().join("captures/day=__HIVE_DEFAULT_PARTITION__").exists());
 
     // A capture that could not be fetched.
     let words = ["gone.pcap", "--site", "server", "--capture", "bad.pcap", "--unread", "the disk is gone"];
-    let (status, said) = export(&words, output.path());
-    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let (status, stderr) = export(&words, output.path());
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
     has(&captured(output.path(), &bad), &["size: null", "error: \"the disk is gone\""]);
 
     // The two layouts cannot be mixed.
@@ -248,12 +248,12 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
 }
 
 #[test]
-fn one_that_cannot_be_read_is_a_row_where_there_are_sites() {
+fn unreadable_capture_of_a_site_has_a_row() {
     let output = folder();
     let manifest = root().join("Cargo.toml");
-    let (status, said) = export(&[word(&manifest), "--site", "a"], output.path());
+    let (status, stderr) = export(&[word(&manifest), "--site", "a"], output.path());
     assert_eq!(status, Some(2));
-    has(&said, &["Cargo.toml"]);
+    has(&stderr, &["Cargo.toml"]);
     let row = captured(output.path(), "day=__HIVE_DEFAULT_PARTITION__/site=a/capture=Cargo.toml");
     has(&row, &["error: \"Cargo.toml: "]);
     assert!(!row.contains(word(&root())), "{row}");
@@ -275,7 +275,7 @@ fn option(code: u16, text: &str) -> Vec<u8> {
 
 /// The section header names the system (option 3), and an interface may name another (option 12).
 #[test]
-fn a_pcapng_file_tells_the_system() {
+fn operating_system_comes_from_pcapng_options() {
     let section =
         [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8], &option(3, "Linux 6.12.1")].concat();
     let interface = [1, 0, 0, 0, 0, 0, 0, 0];

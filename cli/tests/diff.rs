@@ -36,7 +36,7 @@ fn no_difference(output: &Output) {
 }
 
 #[test]
-fn a_session_does_not_differ_from_itself() {
+fn session_does_not_differ_from_itself() {
     for name in [
         "nfs3-basic.pcap",
         "nfs3-lossy.pcap",
@@ -59,7 +59,7 @@ fn a_session_does_not_differ_from_itself() {
 /// Independent sources: the two clients' tracepoints, mountstats, and `tshark -T fields -e
 /// infiniband.bth.opcode`.
 #[test]
-fn larger_packets_and_larger_transfers() {
+fn mtu_and_transfer_size_differences_are_found() {
     let lines = samples("nfs4.2-basic.pcap", "nfs4.2-mtu4096-large-io.pcap");
     assert_eq!(lines[0]["same_work"], false);
     assert_eq!(lines[0]["a"]["transactions"], 239);
@@ -111,7 +111,7 @@ fn larger_packets_and_larger_transfers() {
 
 /// The server grants no credit in one reply, and in all replies.
 #[test]
-fn rules_that_one_side_breaks() {
+fn violations_of_one_side_are_differences() {
     let clean = sample("nfs3-basic.pcap");
     let once = Temporary::new("once.pcap", &planted::no_credits("nfs3-basic", 0x1b39_6a62).bytes);
     let always = Temporary::new("always.pcap", &planted::never_any_credits("nfs3-basic").bytes);
@@ -137,7 +137,7 @@ fn rules_that_one_side_breaks() {
 }
 
 #[test]
-fn loss_shows() {
+fn packet_loss_is_a_difference() {
     let lines = samples("nfs3-basic.pcap", "nfs3-lossy.pcap");
     // tshark -Y infiniband.aeth.syndrome.opcode==3: none, and frame 2053.
     let naks = find(&lines, "sequence-nak", None);
@@ -153,7 +153,7 @@ fn loss_shows() {
     assert_eq!((&write["a"]["count"], &write["b"]["count"]), (&json!(42), &json!(1)));
     let median = write["b"]["median_ns"].as_u64().expect("a number");
     assert!((100_000_000..109_000_000).contains(&median), "{write}");
-    assert!(lines[1]["area"] == "transport", "what was lost comes first: {}", lines[1]);
+    assert!(lines[1]["area"] == "transport", "transport differences come first: {}", lines[1]);
     let output = run(&["diff", &sample("nfs3-basic.pcap"), &sample("nfs3-lossy.pcap")]);
     let text = text(&output.stdout);
     for part in ["different numbers of transactions", "packets sent again", "NFSv3 WRITE", "too few"] {
@@ -165,7 +165,7 @@ fn loss_shows() {
 /// The same commands with two minor versions: mountstats of both count 42 WRITEs, 45 CLOSEs and so
 /// on.
 #[test]
-fn minor_versions() {
+fn minor_versions_are_compared_by_operation() {
     let lines = samples("nfs4.1-basic.pcap", "nfs4.2-basic.pcap");
     assert_eq!(lines[0]["same_work"], true);
     let protocols = find(&lines, "protocols", None);
@@ -199,7 +199,7 @@ fn retimed(name: &str, change: impl Fn(usize, i64) -> i64) -> Vec<u8> {
 }
 
 #[test]
-fn a_session_that_ran_slower_throughout() {
+fn slower_session_differs_in_latency_only() {
     let original = sample("nfs3-basic.pcap");
     let slower = Temporary::new("slower.pcap", &retimed("nfs3-basic.pcap", |_, time| time * 3 / 2));
     let lines = compared(&[&original, slower.path()]);
@@ -227,7 +227,7 @@ fn a_session_that_ran_slower_throughout() {
 
 /// A server that takes 3 ms longer for each WRITE, and for nothing else.
 #[test]
-fn one_operation_that_became_slower() {
+fn slower_operation_is_the_only_difference() {
     let original = sample("nfs4.2-basic.pcap");
     let writes = lines(&run(&["transactions", &original, "--operation", "write", "--format", "jsonl"]));
     assert_eq!(writes.len(), 42);
@@ -254,7 +254,7 @@ fn one_operation_that_became_slower() {
 }
 
 #[test]
-fn part_of_a_session_and_the_whole() {
+fn half_a_session_has_fewer_transactions() {
     let file = Pcap::read("nfs3-basic.pcap");
     let half = Temporary::new("half.pcap", &file.with(&file.records[..file.records.len() / 2]));
     let lines = compared(&[&sample("nfs3-basic.pcap"), half.path()]);
@@ -265,7 +265,7 @@ fn part_of_a_session_and_the_whole() {
 }
 
 #[test]
-fn what_cannot_be_compared() {
+fn captures_that_cannot_be_compared_are_refused() {
     let file = sample("nfs3-basic.pcap");
     refused(&run(&["diff", "-", "-"]), &["only one", "standard input"]);
     refused(&run(&["diff", &file, "no-such-file.pcap"]), &["no-such-file.pcap", "No such file"]);

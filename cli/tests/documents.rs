@@ -8,8 +8,8 @@ use rdmascope_present::glossary;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-fn read(place: &Path) -> String {
-    std::fs::read_to_string(place).unwrap_or_else(|error| panic!("{}: {error}", place.display()))
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Abbreviations and capitalized words known to readers of NFS documents and captures, or explained
@@ -69,7 +69,7 @@ fn help_texts() -> Vec<(String, String)> {
         }
         found.push((format!("help {}", command.join(" ")), help));
     }
-    assert!(found.iter().any(|(place, _)| place == "help export html") && found.len() > 14);
+    assert!(found.iter().any(|(source, _)| source == "help export html") && found.len() > 14);
     found
 }
 
@@ -90,12 +90,12 @@ fn every_abbreviation_is_in_the_glossary() {
     texts.extend(help_texts());
     let unexplained = |text| capitals(text).into_iter().filter(|word| !explained.contains(word));
     let found: Vec<_> =
-        texts.iter().flat_map(|(place, text)| unexplained(text).map(move |word| (place, word))).collect();
+        texts.iter().flat_map(|(source, text)| unexplained(text).map(move |word| (source, word))).collect();
     assert_eq!(found, [], "neither in docs/glossary.md nor known");
 }
 
 #[test]
-fn what_the_tests_here_look_for_is_found() {
+fn capitals_and_prose_are_extracted() {
     assert_eq!(
         capitals("The BTH of RFC 8166 and RDMA_MSG, a Send, x86"),
         BTreeSet::from(["BTH", "RDMA_MSG", "RFC"])

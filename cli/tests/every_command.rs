@@ -211,7 +211,7 @@ fn refused(output: &Output, arguments: &[String], subject: &str) {
 }
 
 #[test]
-fn help_is_asked_for_in_any_way() {
+fn help_command_and_help_option_agree() {
     for Described { path, help } in commands() {
         let words: Vec<&str> = ["help"].into_iter().chain(path.iter().map(String::as_str)).collect();
         let output = run(&words);
@@ -234,7 +234,7 @@ fn examples_run() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_refused_in_one_line() {
+fn missing_file_is_a_one_line_error() {
     for described in commands().iter().filter(|described| described.reads()) {
         let folder = Folder::new();
         let examples = described.examples();
@@ -248,7 +248,7 @@ fn a_file_that_is_not_there_is_refused_in_one_line() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_in_one_line() {
+fn invalid_capture_is_a_one_line_error() {
     for described in commands().iter().filter(|described| described.reads()) {
         for example in described.examples().iter().filter(|example| names_captures(example)) {
             for kind in ["empty", "folder", "prose"] {
@@ -279,8 +279,8 @@ fn names_captures(example: &[Word]) -> bool {
 }
 
 #[test]
-fn a_reader_that_has_left_is_no_error() {
-    let left = |mut command: Command, words: &[String]| {
+fn closed_output_pipe_is_no_error() {
+    let runs_without_reader = |mut command: Command, words: &[String]| {
         let (reader, writer) = std::io::pipe().expect("there are pipes");
         drop(reader);
         let child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("the binary runs");
@@ -294,11 +294,11 @@ fn a_reader_that_has_left_is_no_error() {
         // In a new folder, because a command does not overwrite its earlier output.
         for ((folder, words), (fresh, _)) in runnable(&described).into_iter().zip(runnable(&described)) {
             if folder.run(&words).status.code() != Some(2) {
-                left(fresh.command(&words), &words);
+                runs_without_reader(fresh.command(&words), &words);
             }
         }
         let words = [described.path, vec!["--help".to_owned()]].concat();
-        left(command(&words.iter().map(String::as_str).collect::<Vec<_>>()), &words);
+        runs_without_reader(command(&words.iter().map(String::as_str).collect::<Vec<_>>()), &words);
     }
 }
 
@@ -326,7 +326,7 @@ fn colour_follows_the_conventions() {
 }
 
 #[test]
-fn exit_statuses_are_documented_in_the_same_words() {
+fn documented_exit_statuses_match_the_help() {
     let help = text(&run(&["--help"]).stdout).to_owned();
     let page = text(&run(&["man", "analyze"]).stdout).to_owned();
     let document = std::fs::read_to_string(root().join("docs/command-line.md")).expect("it is there");
@@ -334,7 +334,7 @@ fn exit_statuses_are_documented_in_the_same_words() {
     let mut meanings: Vec<Vec<&str>> = Vec::new();
     for line in section(&help, "Exit status:") {
         match line.strip_prefix("     ") {
-            Some(more) => meanings.last_mut().expect("a status stands before it").push(more),
+            Some(more) => meanings.last_mut().expect("a status precedes it").push(more),
             None => {
                 let (number, meaning) = line.trim_start().split_once("  ").expect("a status has a meaning");
                 assert_eq!(number, meanings.len().to_string());

@@ -6,16 +6,16 @@ mod planted;
 use binary::{Pcap, Temporary, abandoned, refused, run, sample, text, with_input};
 
 /// An unused path in the folder for temporary files.
-fn place(name: &str) -> Temporary {
-    let place = Temporary::new(name, b"");
-    std::fs::remove_file(place.path()).expect("it was just written");
-    place
+fn unused_path(name: &str) -> Temporary {
+    let file = Temporary::new(name, b"");
+    std::fs::remove_file(file.path()).expect("it was just written");
+    file
 }
 
 #[test]
-fn a_file_and_standard_input_give_the_same_page() {
+fn file_and_standard_input_give_the_same_page() {
     let capture = sample("nfs4.1-backchannel-recall.pcap");
-    let report = place("report.html");
+    let report = unused_path("report.html");
     let output = run(&["export", "html", &capture, "--output", report.path()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());
@@ -31,7 +31,7 @@ fn a_file_and_standard_input_give_the_same_page() {
 /// A later connection between the same queue pairs, with the same PSNs and XIDs, is a separate
 /// connection.
 #[test]
-fn a_session_that_is_there_twice_is_drawn_as_if_it_were_there_once() {
+fn repeated_session_is_drawn_like_a_single_one() {
     let pcap = Pcap::read("nfs3-lossy.pcap");
     let later = pcap.records.iter().map(|record| {
         let seconds = binary::time(record).0 + 100;
@@ -55,17 +55,17 @@ fn a_session_that_is_there_twice_is_drawn_as_if_it_were_there_once() {
 }
 
 #[test]
-fn as_many_ladders_as_wanted() {
-    for (wanted, there) in [("0", 0), ("3", 3), ("100", 38)] {
+fn ladders_option_limits_the_ladders() {
+    for (limit, expected) in [("0", 0), ("3", 3), ("100", 38)] {
         let capture = sample("nfs4.1-backchannel-recall.pcap");
-        let output = run(&["export", "html", &capture, "--output", "-", "--ladders", wanted]);
-        assert_eq!(text(&output.stdout).matches("<figure class=\"ladder\"").count(), there);
+        let output = run(&["export", "html", &capture, "--output", "-", "--ladders", limit]);
+        assert_eq!(text(&output.stdout).matches("<figure class=\"ladder\"").count(), expected);
     }
 }
 
 /// The WRITE is the slowest transaction of the session, so its ladder is in the page.
 #[test]
-fn a_finding_leads_to_its_ladder_where_it_is_marked() {
+fn finding_links_to_its_marked_ladder() {
     let planted = planted::no_credits("nfs3-basic", 0x1b39_6a62);
     let capture = Temporary::new("no-credits.pcap", &planted.bytes);
     let output = run(&["export", "html", capture.path(), "--output", "-"]);
@@ -98,7 +98,7 @@ fn a_finding_leads_to_its_ladder_where_it_is_marked() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn input_file_is_not_overwritten() {
     let capture = Temporary::new("read.pcap", &std::fs::read(sample("connect-rejected.pcap")).unwrap());
     let before = std::fs::read(capture.path()).unwrap();
     refused(
@@ -109,9 +109,9 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
-fn what_is_no_capture_leaves_no_page() {
-    let other = Temporary::new("other", b"This is no capture, whatever it is called.");
-    let report = place("none.html");
+fn invalid_capture_leaves_no_page() {
+    let other = Temporary::new("other", b"This is not a capture.");
+    let report = unused_path("none.html");
     refused(&run(&["export", "html", other.path(), "--output", report.path()]), &["other"]);
     assert!(!std::path::Path::new(report.path()).exists());
     refused(
@@ -121,7 +121,7 @@ fn what_is_no_capture_leaves_no_page() {
 }
 
 #[test]
-fn a_capture_that_is_cut_short_is_reported_as_far_as_it_goes() {
+fn truncated_capture_is_reported_up_to_the_cut() {
     let pcap = Pcap::read("nfs3-lossy.pcap");
     let mut bytes = pcap.with(&pcap.records[..500]);
     bytes.truncate(bytes.len() - 7);
@@ -133,7 +133,7 @@ fn a_capture_that_is_cut_short_is_reported_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_broken_pipe_is_no_error() {
+fn broken_pipe_is_no_error() {
     let output = abandoned(&["export", "html", &sample("nfs3-basic.pcap"), "--output", "-"]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
 }

@@ -57,7 +57,7 @@ type Row = BTreeMap<String, Value>;
 
 fn rows(path: &Path) -> Vec<Row> {
     let reader =
-        SerializedFileReader::new(File::open(path).expect("the table is there")).expect("it is whole");
+        SerializedFileReader::new(File::open(path).expect("the table is there")).expect("it is complete");
     let rows = reader.get_row_iter(None).expect("it has rows");
     rows.map(|row| {
         let row = row.expect("it can be read");
@@ -155,14 +155,14 @@ fn nanoseconds(time: &str) -> i64 {
 
 /// Asserts that the rows have exactly the expected values.
 #[track_caller]
-fn same(what: &str, expected: &[Row], found: &[Row]) {
-    assert_eq!(expected.len(), found.len(), "{what}: rows");
+fn same(context: &str, expected: &[Row], found: &[Row]) {
+    assert_eq!(expected.len(), found.len(), "{context}: rows");
     for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
         let null = Value::Null;
         let stored = expected
             .iter()
             .map(|(name, value)| (name.clone(), as_stored(value, found.get(name).unwrap_or(&null))));
-        assert_eq!(&stored.collect::<Row>(), found, "{what}: row {index}");
+        assert_eq!(&stored.collect::<Row>(), found, "{context}: row {index}");
     }
 }
 
@@ -284,7 +284,7 @@ fn finding(mut line: Map<String, Value>) -> Row {
 }
 
 #[test]
-fn every_row_of_findings_says_what_the_line_says() {
+fn finding_rows_match_json_lines() {
     let folder = Folder::new("findings");
     let planted = planted::never_any_credits("nfs3-basic").bytes;
     let output =
@@ -312,7 +312,7 @@ fn packet(mut line: Map<String, Value>) -> Row {
 }
 
 #[test]
-fn every_row_says_what_the_line_says() {
+fn rows_match_json_lines() {
     let folder = Folder::new("rows");
     for name in samples::ALL {
         let capture = &format!("{name}.pcap");
@@ -339,12 +339,12 @@ fn every_row_says_what_the_line_says() {
     entries.sort();
     let mut tables = TABLES;
     tables.sort_unstable();
-    assert_eq!(entries, tables, "nothing else stays behind");
+    assert_eq!(entries, tables, "no other files are left");
 }
 
 /// Two sessions without their connects: connections are numbered in packet order.
 #[test]
-fn connections_of_a_capture_that_begins_in_the_middle_have_the_numbers_of_the_lines() {
+fn midstream_connections_have_the_same_numbers() {
     let folder = Folder::new("middle");
     let session = samples::capture("nfs3-lossy");
     let capture = pcap::write(&mutate::from(&mutate::side_by_side(&session, 1_000_000), 700));
@@ -364,7 +364,7 @@ fn connections_of_a_capture_that_begins_in_the_middle_have_the_numbers_of_the_li
 }
 
 #[test]
-fn labels_are_those_of_the_report() {
+fn labels_match_the_report() {
     let folder = Folder::new("labels");
     for capture in ["nfs3-lossy.pcap", "nfs4.1-backchannel-recall.pcap"] {
         run(&["export", "parquet", &sample(capture), "--output", folder.path()]);
@@ -392,7 +392,7 @@ fn labels_are_those_of_the_report() {
 /// An independent source: xprtrdma_marshal and xprtrdma_chunk_read of this XID in
 /// nfs3-basic.client.trace.
 #[test]
-fn a_write_as_the_kernel_marshalled_it() {
+fn write_matches_the_kernel_trace() {
     let folder = Folder::new("trace");
     run(&["export", "parquet", &sample("nfs3-basic.pcap"), "--output", folder.path()]);
     let messages = folder.rows("messages", "nfs3-basic.pcap");
@@ -410,7 +410,7 @@ fn a_write_as_the_kernel_marshalled_it() {
 }
 
 #[test]
-fn an_export_replaces_that_of_the_same_capture() {
+fn export_replaces_the_same_capture() {
     let folder = Folder::new("replaces");
     let export = |file: &str, capture: &str| {
         let output =
@@ -429,7 +429,7 @@ fn an_export_replaces_that_of_the_same_capture() {
 }
 
 #[test]
-fn a_capture_from_standard_input_has_the_name_that_it_is_given() {
+fn standard_input_needs_a_capture_name() {
     let folder = Folder::new("stdin");
     let bytes = std::fs::read(sample("nfs4.1-backchannel-recall.pcap")).expect("the sample is there");
     refused(&with_input(&["export", "parquet", "-", "--output", folder.path()], &bytes), &["--capture"]);
@@ -450,7 +450,7 @@ fn a_capture_from_standard_input_has_the_name_that_it_is_given() {
 }
 
 #[test]
-fn what_fails_leaves_no_partition() {
+fn failed_export_leaves_no_partition() {
     let folder = Folder::new("fails");
     let manifest = root().join("Cargo.toml");
     let output = run(&["export", "parquet", manifest.to_str().unwrap(), "--output", folder.path()]);

@@ -36,7 +36,7 @@ fn exported(file: &str) -> Vec<u8> {
 }
 
 #[test]
-fn packets_stay_what_they_are() {
+fn packets_are_unchanged() {
     for name in ["nfs3-lossy.pcap", "nfs4.1-backchannel-recall.pcap", "connect-rejected.pcap"] {
         let file = Temporary::new(&format!("same-{name}ng"), b"");
         let output = run(&["export", "pcapng", &sample(name), "--output", file.path()]);
@@ -59,7 +59,7 @@ fn packets_stay_what_they_are() {
 
 /// Each call in the client's tracepoints is there, with its reply.
 #[test]
-fn calls_and_replies_name_each_other() {
+fn call_and_reply_comments_name_each_other() {
     let comments = comments(&exported(&sample("nfs3-basic.pcap")));
     let number = |text: &str| -> usize { text.split(&[',', ';'][..]).next().unwrap().parse().unwrap() };
     let mut calls = 0;
@@ -76,7 +76,7 @@ fn calls_and_replies_name_each_other() {
 /// Offsets and counts of READs and WRITEs agree with `transactions`, which finds them by another
 /// walk over the arguments. Comments are short and have one line.
 #[test]
-fn calls_name_their_arguments() {
+fn call_comments_have_the_arguments() {
     let mut found = 0;
     for name in ["nfs3-basic.pcap", "nfs4.2-basic.pcap"] {
         let comments = comments(&exported(&sample(name)));
@@ -85,8 +85,8 @@ fn calls_name_their_arguments() {
             let operation = transaction["operation_details"].as_array().into_iter().flatten();
             let operation = operation.into_iter().find(|one| one["name"] == transaction["name"]);
             let Some(offset) = operation.and_then(|operation| operation["offset"].as_u64()) else { continue };
-            let said = format!(", offset {offset}, ");
-            assert!(comments[frame - 1].contains(&said), "{}: {said}", comments[frame - 1]);
+            let expected = format!(", offset {offset}, ");
+            assert!(comments[frame - 1].contains(&expected), "{}: {expected}", comments[frame - 1]);
             found += 1;
         }
         for comment in &comments {
@@ -122,7 +122,7 @@ fn each_byte_of_a_read_chunk_moves_once() {
 
 /// The frames with NAKs in tshark's output.
 #[test]
-fn refusals_say_why() {
+fn nak_comments_have_the_reason() {
     let table = std::fs::read_to_string(root().join("tests/expectations/nfs3-lossy.frames.tsv")).unwrap();
     let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let heading = rows.next().expect("a heading");
@@ -137,7 +137,7 @@ fn refusals_say_why() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn comments_report_missing_and_damaged_packets() {
     // Remove a middle packet of an RDMA Write of a READ, and damage the ICRC of another.
     let mut pcap = Pcap::read("nfs3-basic.pcap");
     let before = comments(&exported(&sample("nfs3-basic.pcap")));
@@ -164,14 +164,14 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn evidence_of_a_finding_is_said() {
+fn comments_name_findings() {
     let planted = planted::no_credits("nfs3-basic", 0x1b39_6a62);
     let file = Temporary::new("no-credits.pcap", &planted.bytes);
     let after = comments(&exported(file.path()));
     let part = "; violation, credit-grant-zero: a reply that grants no credits";
-    let said: Vec<u64> =
+    let frames: Vec<u64> =
         (1..).zip(&after).filter(|(_, comment)| comment.contains(part)).map(|(frame, _)| frame).collect();
-    assert_eq!(said, [planted.frame]);
+    assert_eq!(frames, [planted.frame]);
     let before = comments(&exported(&sample("nfs3-basic.pcap")));
     assert!(!before.iter().any(|comment| comment.contains(planted::RULE)));
     // The rest of the comment is unchanged, except for the new finding.
@@ -181,7 +181,7 @@ fn evidence_of_a_finding_is_said() {
 }
 
 #[test]
-fn a_comment_names_a_few_findings_and_counts_the_others() {
+fn comment_names_few_findings_and_counts_the_rest() {
     let planted = planted::one_credit("nfs3-basic");
     let file = Temporary::new("one-credit.pcap", &planted.bytes);
     let frame = planted.frame.to_string();
@@ -198,7 +198,7 @@ fn a_comment_names_a_few_findings_and_counts_the_others() {
 }
 
 #[test]
-fn what_negotiation_came_to() {
+fn connect_reply_has_the_negotiated_thresholds() {
     let comments = comments(&exported(&sample("nfs4.1-basic.pcap")));
     // xprtrdma_inline_thresh: 4096/4096.
     let negotiated = "negotiated: Sends of 4096 bytes towards the responder and 4096 towards the requester";
@@ -208,7 +208,7 @@ fn what_negotiation_came_to() {
 }
 
 #[test]
-fn files_are_whole_or_not_there() {
+fn failed_export_leaves_no_file() {
     let file = sample("nfs3-basic.pcap");
     refused(&run(&["export", "pcapng", &file, "--output", &file]), &["is an input file"]);
     let manifest = root().join("Cargo.toml");
@@ -222,7 +222,7 @@ fn files_are_whole_or_not_there() {
 
 #[cfg(unix)]
 #[test]
-fn what_can_be_read_once_only_is_refused() {
+fn inputs_readable_only_once_are_refused() {
     let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
     for command in [
         &["export", "pcapng", "/dev/stdin", "--output", "-"][..],
@@ -236,22 +236,22 @@ fn what_can_be_read_once_only_is_refused() {
 
 /// `--cut-bulk` does not change the output about transactions, connections, events and findings.
 #[test]
-fn without_bulk_the_same_is_found() {
+fn cut_bulk_does_not_change_results() {
     for name in
         ["nfs3-basic", "nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io", "iwarp-nfs3"]
     {
-        let whole = sample(&format!("{name}.pcap"));
+        let original = sample(&format!("{name}.pcap"));
         let file = Temporary::new(&format!("small-{name}.pcapng"), b"");
-        let arguments = ["export", "pcapng", &whole, "--cut-bulk", "--no-comments", "--output"];
+        let arguments = ["export", "pcapng", &original, "--cut-bulk", "--no-comments", "--output"];
         let output = run(&[&arguments[..], &[file.path()]].concat());
         assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "", ""));
         let written = std::fs::read(file.path()).expect("it is there");
         let comment = written.windows(10).any(|bytes| bytes == b"--cut-bulk");
-        assert!(comment, "{name}: the file says how it was made");
+        assert!(comment, "{name}: a comment names the option");
         assert!(comments(&written).iter().all(String::is_empty), "{name}");
         for command in ["transactions", "connections", "events", "check"] {
             let [expected, found] =
-                [&*whole, file.path()].map(|path| run(&[command, path, "--format", "jsonl"]));
+                [&*original, file.path()].map(|path| run(&[command, path, "--format", "jsonl"]));
             assert_eq!(found.status.code(), expected.status.code(), "{name}: {command}");
             let [found, expected] = [found, expected].map(|output| {
                 let mut lines = json_lines(text(&output.stdout));
@@ -264,29 +264,29 @@ fn without_bulk_the_same_is_found() {
             assert_eq!(found, expected, "{name}: {command}");
         }
         // A pipe works, too: the capture is read once.
-        let bytes = std::fs::read(&whole).expect("the sample is there");
+        let bytes = std::fs::read(&original).expect("the sample is there");
         let arguments = ["export", "pcapng", "/dev/stdin", "--cut-bulk", "--no-comments", "--output", "-"];
         assert_eq!(with_input(&arguments, &bytes).stdout, written, "{name}");
         // With comments, the same data is omitted.
-        let output = run(&["export", "pcapng", &whole, "--cut-bulk", "--output", "-"]);
+        let output = run(&["export", "pcapng", &original, "--cut-bulk", "--output", "-"]);
         assert_eq!(output.status.code(), Some(0));
-        assert_eq!(comments(&output.stdout), comments(&exported(&whole)), "{name}");
+        assert_eq!(comments(&output.stdout), comments(&exported(&original)), "{name}");
         // The recall moves messages only, and the section has an additional comment.
-        let is_smaller = output.stdout.len() < exported(&whole).len();
+        let is_smaller = output.stdout.len() < exported(&original).len();
         assert!(is_smaller || name == "nfs4.1-backchannel-recall", "{name}");
     }
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn omitted_bulk_is_reported() {
     let file = Temporary::new("small.pcapng", b"");
-    let whole = sample("nfs3-basic.pcap");
-    run(&["export", "pcapng", &whole, "--cut-bulk", "--no-comments", "--output", file.path()]);
+    let original = sample("nfs3-basic.pcap");
+    run(&["export", "pcapng", &original, "--cut-bulk", "--no-comments", "--output", file.path()]);
     let report = run(&["analyze", file.path()]);
-    let said = text(&report.stdout);
+    let shown = text(&report.stdout);
     // 256 KiB read and 256 KiB written in packets of 1,024 bytes, and the link that READLINK returns.
-    assert!(said.contains("513 of them without RDMA payload"), "{said}");
-    assert!(!said.contains("snap length"), "{said}");
+    assert!(shown.contains("513 of them without RDMA payload"), "{shown}");
+    assert!(!shown.contains("snap length"), "{shown}");
     let folder = Temporary::new("small-files", b"");
     std::fs::remove_file(folder.path()).expect("it was just made");
     let extracted = run(&["extract", file.path(), "--files", folder.path()]);
@@ -315,14 +315,14 @@ fn notes_become_comments() {
         let bytes = std::fs::read(&sample).expect("the sample is there");
         assert_eq!(with_input(&arguments, &bytes).stdout, output.stdout);
     }
-    for (lines, said) in [
+    for (lines, expected) in [
         (&b"frame 54"[..], "line 1: expected `frame N: TEXT`"),
         (b"transaction 99: x", "no packet of transaction 99"),
     ] {
         let notes = Temporary::new("no-notes", lines);
         let output = run(&["export", "pcapng", &sample, "--output", "-", "--notes", notes.path()]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
     let late = Temporary::new("late-notes", b"frame 9999: x");
     let output = run(&["export", "pcapng", &sample, "--output", "-", "--notes", late.path()]);

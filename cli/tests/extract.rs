@@ -34,8 +34,8 @@ fn truth(name: &str) -> Option<(String, String)> {
 /// The session before the first SETATTR after all READs, if there is one: a client of the samples
 /// truncates its file to 1000 bytes at the end.
 fn before_the_cut(pcap: &Pcap, name: &str) -> Temporary {
-    let whole = Temporary::new(&format!("{name}.whole.pcap"), &pcap.with(&pcap.records));
-    let transactions = lines(&run(&["transactions", whole.path(), "--format", "jsonl"]));
+    let complete = Temporary::new(&format!("{name}.complete.pcap"), &pcap.with(&pcap.records));
+    let transactions = lines(&run(&["transactions", complete.path(), "--format", "jsonl"]));
     let frames = |operation: &'static str, message: &'static str| {
         let of = transactions.iter().filter(move |line| {
             let details = line["operation_details"].as_array();
@@ -54,7 +54,7 @@ fn index(output: &Output, to: &Path) -> (BTreeMap<String, Value>, Value) {
     let mut found = lines(output);
     let written = fs::read_to_string(to.join("index.jsonl")).expect("there is an index");
     let written: Vec<Value> = json_lines(&written);
-    assert_eq!(found, written, "the index says what standard output does");
+    assert_eq!(found, written, "the index equals standard output");
     let last = found.pop().expect("a last line");
     assert_eq!(last["type"], "extraction");
     let files = found.into_iter().map(|line| {
@@ -65,7 +65,7 @@ fn index(output: &Output, to: &Path) -> (BTreeMap<String, Value>, Value) {
 }
 
 #[test]
-fn every_file_that_the_samples_wrote_and_read_back() {
+fn extracted_files_match_the_client_digests() {
     let (mut compared, mut cut) = (0, 0);
     for entry in fs::read_dir(root().join("samples")).expect("it is there") {
         let path = entry.expect("it can be read").path();
@@ -76,8 +76,8 @@ fn every_file_that_the_samples_wrote_and_read_back() {
         let capture = format!("{name}.pcap");
         let to = folder();
         let to = to.path().join("new");
-        let whole = extract_files(&sample(&capture), &to, &[]);
-        let ended = index(&whole, &to).0[&file].clone();
+        let extracted = extract_files(&sample(&capture), &to, &[]);
+        let ended = index(&extracted, &to).0[&file].clone();
         let at_the_end = fs::read(to.join(&file)).expect("the file is there");
         let before = before_the_cut(&Pcap::read(&capture), name);
         let to = folder();
@@ -108,7 +108,7 @@ fn every_file_that_the_samples_wrote_and_read_back() {
 }
 
 #[test]
-fn what_a_snap_length_cut_off_is_listed_as_missing() {
+fn truncated_bytes_are_listed_as_missing() {
     let mut pcap = Pcap::read("nfs3-basic.pcap");
     for record in &mut pcap.records {
         if record.len() > 16 + 600 {
@@ -131,7 +131,7 @@ fn what_a_snap_length_cut_off_is_listed_as_missing() {
 }
 
 #[test]
-fn the_payloads_of_all_writes_are_the_file() {
+fn write_payloads_add_up_to_the_file() {
     let (digest, _) = truth("nfs3-basic").unwrap();
     let capture = sample("nfs3-basic.pcap");
     let writes = lines(&run(&["transactions", &capture, "--operation", "write", "--format", "jsonl"]));
@@ -153,16 +153,16 @@ fn the_payloads_of_all_writes_are_the_file() {
         assert!(message.stdout.ends_with(&payload.stdout));
         pieces.insert(details["offset"].as_u64().unwrap(), payload.stdout);
     }
-    let whole: Vec<u8> = pieces.into_values().flatten().collect();
+    let payloads: Vec<u8> = pieces.into_values().flatten().collect();
     let to = folder();
     let before = before_the_cut(&Pcap::read("nfs3-basic.pcap"), "payloads");
     extract_files(before.path(), to.path(), &[]);
-    assert_eq!(fs::read(to.path().join("big")).unwrap(), whole);
+    assert_eq!(fs::read(to.path().join("big")).unwrap(), payloads);
     assert_eq!(digest.len(), 32);
 }
 
 #[test]
-fn a_message_that_is_not_whole_is_no_success() {
+fn incomplete_message_is_an_error() {
     let pcap = Pcap::read("nfs3-basic.pcap");
     let writes = lines(&run(&[
         "packets",
@@ -199,7 +199,7 @@ fn a_message_that_is_not_whole_is_no_success() {
 }
 
 #[test]
-fn a_folder_that_is_not_empty_is_refused() {
+fn nonempty_folder_is_refused() {
     let to = folder();
     fs::write(to.path().join("mine"), "precious").unwrap();
     refused(&extract_files(&sample("nfs3-basic.pcap"), to.path(), &[]), &["not empty", "empty folder"]);
@@ -212,7 +212,7 @@ fn a_folder_that_is_not_empty_is_refused() {
 }
 
 #[test]
-fn wrong_choices_are_refused() {
+fn invalid_selections_are_refused() {
     let capture = sample("nfs3-basic.pcap");
     let extract = |arguments: &[&str]| run(&[&["extract", &capture], arguments].concat());
     refused(&extract(&["--xid", "0x12345678"]), &["0x12345678"]);
@@ -231,7 +231,7 @@ fn wrong_choices_are_refused() {
 }
 
 #[test]
-fn the_index_has_its_columns_where_most_is_missing() {
+fn index_has_all_columns_for_a_sparse_file() {
     let mut world = World::new();
     world.named(b"\xff", b"handle");
     world.write(b"handle", 1 << 62, b"far");
@@ -243,7 +243,7 @@ fn the_index_has_its_columns_where_most_is_missing() {
 }
 
 #[test]
-fn no_name_leads_out_of_the_folder() {
+fn hostile_names_stay_in_the_folder() {
     let long = vec![b'x'; 1000];
     let names: [&[u8]; 14] = [
         b"../../outside",
@@ -291,7 +291,7 @@ fn no_name_leads_out_of_the_folder() {
 }
 
 #[test]
-fn no_offset_makes_a_file_large() {
+fn file_size_is_bounded_for_any_offset() {
     let mut world = World::new();
     for offset in [0, (1 << 30) - 2, 1 << 40, 1 << 62, u64::MAX - 1] {
         world.write(b"handle", offset, b"four");
@@ -325,7 +325,7 @@ fn no_offset_makes_a_file_large() {
 }
 
 #[test]
-fn an_empty_folder_is_explained() {
+fn empty_result_is_explained() {
     let to = folder();
     let output = run(&["extract", &sample("connect-rejected.pcap"), "--files", to.path().to_str().unwrap()]);
     assert!(text(&output.stderr).contains("no successful NFS READ or WRITE"), "{}", text(&output.stderr));
@@ -335,7 +335,7 @@ fn an_empty_folder_is_explained() {
 /// afterwards.
 #[cfg(unix)]
 #[test]
-fn a_signal_while_many_files_are_made_leaves_nothing_behind() {
+fn signal_while_creating_files_leaves_no_files() {
     let mut world = World::new();
     (0..3000u32).for_each(|file| world.write(&file.to_be_bytes(), 0, b"some bytes"));
     let capture = Temporary::new("many-files.pcap", &world.capture());
@@ -368,7 +368,7 @@ fn a_signal_while_many_files_are_made_leaves_nothing_behind() {
 }
 
 #[test]
-fn later_writes_win_and_reads_fill_what_is_not_there() {
+fn later_writes_win_and_reads_fill_gaps() {
     let mut world = World::new();
     world.named(b"old", b"handle");
     world.named(b"new", b"handle");
@@ -389,7 +389,7 @@ fn later_writes_win_and_reads_fill_what_is_not_there() {
 
 /// A punched hole reads as zeros until data is transferred there again.
 #[test]
-fn a_punched_hole_is_zeros() {
+fn punched_hole_is_zeros() {
     let mut world = World::new();
     world.named(b"name", b"handle");
     world.write(b"handle", 0, b"0123456789abcdef");
@@ -421,7 +421,7 @@ fn a_punched_hole_is_zeros() {
 /// Data cut off by a SETATTR is not in the file, and is listed; data transferred later is in the
 /// file. Up to a known size, the file continues with zeros.
 #[test]
-fn a_file_that_is_cut_ends_there() {
+fn truncated_file_ends_at_its_size() {
     for cut in [
         (|world, handle, size| world.resize_3(handle, Some(size), 0)) as fn(&mut World, &[u8], u64),
         |world, handle, size| world.resize_4(handle, size, false),
@@ -468,32 +468,32 @@ fn a_file_that_is_cut_ends_there() {
 
 /// A READ that overlapped with a WRITE in time may return the earlier contents of the file.
 #[test]
-fn a_read_beside_a_write_replaces_nothing() {
-    for beside in [true, false] {
+fn read_concurrent_with_a_write_replaces_nothing() {
+    for is_concurrent in [true, false] {
         let mut world = World::new();
         world.named(b"name", b"handle");
         world.write(b"handle", 0, b"old.");
         let read = [opaque(b"handle"), vec![0; 8], word(4)].concat();
         let results = [word(0), word(0), word(4), word(1), opaque(b"old.")].concat();
         let [call, reply] = world.exchange(3, 6, &read, &results);
-        if beside {
+        if is_concurrent {
             world.send(0, &call);
         }
         world.write(b"handle", 0, b"new.");
-        if !beside {
+        if !is_concurrent {
             world.send(0, &call);
         }
         world.send(1, &reply);
         let to = folder();
         let (files, _) = index(&world.extract(to.path(), &[]), to.path());
-        let expected = if beside { b"new." } else { b"old." };
+        let expected = if is_concurrent { b"new." } else { b"old." };
         assert_eq!(fs::read(to.path().join("name")).unwrap(), expected);
         assert_eq!(files["name"]["conflicts"], 1);
     }
 }
 
 #[test]
-fn the_same_handle_of_two_servers_is_two_files() {
+fn same_handle_on_two_servers_is_two_files() {
     let mut world = World::new();
     world.named(b"name", b"handle");
     world.write(b"handle", 0, b"one");
@@ -512,7 +512,7 @@ fn the_same_handle_of_two_servers_is_two_files() {
 }
 
 #[test]
-fn an_xid_of_several_transactions_is_not_guessed() {
+fn ambiguous_xid_is_refused() {
     let mut world = World::new();
     world.write(b"handle", 0, b"one");
     world.xid = 1;

@@ -38,7 +38,7 @@ fn peak(child: &mut Child) -> u64 {
 }
 
 #[test]
-fn live_stays_within_its_memory() {
+fn live_stays_within_its_memory_limit() {
     /// `--memory`, and 64 MiB for the rest of the program.
     const MOST_KIB: u64 = (128 + 64) << 10;
     let file = capture(200_000);
@@ -63,7 +63,7 @@ fn live_stays_within_its_memory() {
 }
 
 #[test]
-fn pcapng_is_written_within_200_mb() {
+fn pcapng_export_stays_within_200_mb() {
     const MOST_KIB: u64 = 200_000;
     let file = capture(100_000);
     let path = file.path().to_str().expect("it is UTF-8");

@@ -63,8 +63,8 @@ fn known(transactions: &[Value], packets: usize) -> usize {
 }
 
 #[test]
-fn a_line_comes_with_the_packet_that_completes_it() {
-    let whole = run(&["transactions", &sample(NAME), "--format", "jsonl"]);
+fn line_is_printed_with_its_completing_packet() {
+    let output = run(&["transactions", &sample(NAME), "--format", "jsonl"]);
     let pcap = Pcap::read(NAME);
     let half = pcap.records.len() / 2;
     let mut running = Running::start(&["transactions", "-", "--format", "jsonl"]);
@@ -72,7 +72,7 @@ fn a_line_comes_with_the_packet_that_completes_it() {
     // `tcpdump` without -U leaves a partial record in the pipe.
     let (begun, rest) = pcap.records[half].split_at(40);
     running.write(begun);
-    let all = lines(&whole);
+    let all = lines(&output);
     let count = known(&all, half);
     assert!(count > 100 && count < all.len());
     let mut listed = running.lines(count);
@@ -85,14 +85,14 @@ fn a_line_comes_with_the_packet_that_completes_it() {
         listed.extend(running.lines(known(&all, half + 1 + index) - listed.len()));
     }
     listed.extend(running.end());
-    let expected: Vec<&str> = std::str::from_utf8(&whole.stdout).expect("UTF-8").lines().collect();
+    let expected: Vec<&str> = std::str::from_utf8(&output.stdout).expect("UTF-8").lines().collect();
     assert_eq!(listed, expected);
 }
 
 #[test]
-fn in_columns_too() {
-    let whole = run(&["packets", &sample(NAME)]);
-    let expected: Vec<&str> = std::str::from_utf8(&whole.stdout).expect("UTF-8").lines().collect();
+fn packet_columns_are_printed_as_packets_arrive() {
+    let output = run(&["packets", &sample(NAME)]);
+    let expected: Vec<&str> = std::str::from_utf8(&output.stdout).expect("UTF-8").lines().collect();
     let headings = expected.len() - Pcap::read(NAME).records.len();
     let pcap = Pcap::read(NAME);
     let mut running = Running::start(&["packets", "-"]);
@@ -106,7 +106,7 @@ fn in_columns_too() {
 
 /// A finding is reported when it is certain, not at the end of the capture.
 #[test]
-fn findings_too() {
+fn finding_is_printed_when_it_is_certain() {
     let pcap = Pcap::read(NAME);
     let mut records = pcap.records.clone();
     // The third reply, frame 14: rdma_credit comes after 16 bytes of record header, 42 of Ethernet,
@@ -130,7 +130,7 @@ fn findings_too() {
 
 /// When a complete file is read as well, the packets of the pipe still appear as they arrive.
 #[test]
-fn beside_a_file() {
+fn pipe_packets_are_printed_beside_a_file() {
     let pcap = Pcap::read(NAME);
     let third = pcap.records.len() / 3;
     let file = Temporary::new("beside.pcap", &pcap.with(&pcap.records[..third]));

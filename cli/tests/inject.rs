@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tempfile::TempDir;
 
 #[test]
-fn lists_and_explains_without_a_target() {
+fn list_and_explain_need_no_target() {
     let output = run(&["peer", "inject", "--list", "--section", "rfc8166/4.5.1"]);
     assert!(output.status.success());
     assert_eq!(text(&output.stdout).lines().count(), 6, "{}", text(&output.stdout));
@@ -22,7 +22,7 @@ fn lists_and_explains_without_a_target() {
 }
 
 #[test]
-fn the_steps_of_a_file_of_ones_own_are_shown() {
+fn explain_shows_the_steps_of_a_user_file() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let file = folder.path().join("mine.toml");
     // The name is that of a built-in scenario, but the steps differ.
@@ -56,7 +56,7 @@ fn wrong_usage_is_status_2() {
 }
 
 #[test]
-fn a_server_that_conforms() {
+fn conforming_server_is_status_0() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = |number: u8| format!("127.{number}.{high}.{}", low.clamp(1, 254));
     let (server, client) = (address(201), address(202));
@@ -117,7 +117,7 @@ fn a_server_that_conforms() {
 
 /// The first scenario finds no server. The command of `--restart` starts one.
 #[test]
-fn a_server_that_is_gone() {
+fn unreachable_server_is_restarted() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = |number: u8| format!("127.{number}.{high}.{}", low.clamp(1, 254));
     let (server, client) = (address(203), address(204));
@@ -127,7 +127,7 @@ fn a_server_that_is_gone() {
     let start = format!(
         "'{binary}' peer serve --format jsonl --bind {server} --socket udp >'{0}' 2>&1 & echo $! >'{1}'
          until grep -q peer_sockets '{0}'; do kill -0 $! || exit 1; sleep 0.1; done",
-        at("told"),
+        at("output"),
         at("pid")
     );
     let target =
@@ -145,15 +145,16 @@ fn a_server_that_is_gone() {
     let (lines, _) = inject("300ms", &[]);
     assert_eq!(verdicts(&lines[..3]), ["no-answer", "not-applicable", "none"]);
     assert_eq!(lines[1]["reason"], "the server was gone before: no answer to NULL since version-9");
-    let (lines, told) = inject("300ms", &["--restart", "exit 3"]);
-    assert!(lines.len() == 2 && told.contains("--restart: the command ended with exit status: 3"), "{told}");
+    let (lines, stderr) = inject("300ms", &["--restart", "exit 3"]);
+    assert_eq!(lines.len(), 2, "{stderr}");
+    assert!(stderr.contains("--restart: the command ended with exit status: 3"), "{stderr}");
     // The server of the last run answers in time on a loaded machine too.
-    let (lines, told) = inject("3s", &["--restart", &start]);
+    let (lines, stderr) = inject("3s", &["--restart", &start]);
     let process = std::fs::read_to_string(at("pid")).expect("the command ran");
     let process = process.trim().parse().ok().and_then(rustix::process::Pid::from_raw);
     rustix::process::kill_process(process.expect("it is a number"), rustix::process::Signal::KILL).ok();
-    if std::fs::read_to_string(at("told")).is_ok_and(|told| told.contains("is in use")) {
-        return eprintln!("SKIPPED: {told}");
+    if std::fs::read_to_string(at("output")).is_ok_and(|output| output.contains("is in use")) {
+        return eprintln!("SKIPPED: {stderr}");
     }
-    assert_eq!(verdicts(&lines[..3]), ["no-answer", "conforms", "none"], "{told}");
+    assert_eq!(verdicts(&lines[..3]), ["no-answer", "conforms", "none"], "{stderr}");
 }

@@ -31,8 +31,8 @@ fn origins(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_knows_what_a_kernel_told() {
-    let file = Temporary::new("told.pcapng", &captured());
+fn every_command_uses_the_kernel_inventory() {
+    let file = Temporary::new("inventory.pcapng", &captured());
     assert_eq!(origins(file.path()), ["kernel"]);
     for arguments in [&["analyze"][..], &["export", "html", "--output", "-"]] {
         let output = run(&[arguments, &[file.path()]].concat());
@@ -41,10 +41,10 @@ fn every_command_knows_what_a_kernel_told() {
 }
 
 #[test]
-fn what_is_written_anew_says_it_too() {
-    let file = Temporary::new("told-again.pcapng", &captured());
+fn rewritten_captures_keep_the_inventory() {
+    let file = Temporary::new("inventory-again.pcapng", &captured());
     for arguments in [&[][..], &["--no-comments"], &["--cut-bulk"]] {
-        let copy = Temporary::new("told-copy.pcapng", b"");
+        let copy = Temporary::new("inventory-copy.pcapng", b"");
         let output = run(&[&["export", "pcapng", file.path(), "--output", copy.path()], arguments].concat());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert_eq!(origins(copy.path()), ["kernel"], "{arguments:?}");

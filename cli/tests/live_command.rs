@@ -42,7 +42,7 @@ fn mountstats(name: &str) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn operations_and_bytes_are_those_that_the_client_counted() {
+fn operations_and_bytes_match_mountstats() {
     for name in MOUNTS {
         for interval in ["100ms", "1s", "60s"] {
             let lines = lines(&[
@@ -70,7 +70,7 @@ fn operations_and_bytes_are_those_that_the_client_counted() {
 }
 
 #[test]
-fn a_capture_has_no_use_for_how_interfaces_are_captured() {
+fn interface_options_are_refused_for_a_file() {
     for arguments in [
         &["--promiscuous"][..],
         &["--incoming-only"],
@@ -91,7 +91,7 @@ fn a_capture_has_no_use_for_how_interfaces_are_captured() {
 }
 
 #[test]
-fn events_and_findings_are_those_of_the_other_commands() {
+fn events_and_findings_match_other_commands() {
     for name in ["connect-rejected", "nfs3-lossy", "nfs4.1-backchannel-recall"] {
         let path = sample(&format!("{name}.pcap"));
         let live = lines(&["live", &path, "--format", "jsonl", "--level", "advice"]);
@@ -116,7 +116,7 @@ fn events_and_findings_are_those_of_the_other_commands() {
 }
 
 #[test]
-fn people_see_a_row_for_each_interval() {
+fn text_output_has_a_row_for_each_interval() {
     let output = run(&["live", &sample("nfs3-lossy.pcap")]);
     let rows: Vec<&str> = text(&output.stdout).lines().collect();
     assert_eq!(rows[0], "09:37:31 connection 1: connected, in 9.33ms");
@@ -130,7 +130,7 @@ fn people_see_a_row_for_each_interval() {
 
 /// The WRITE of nfs3-lossy that took 106 ms.
 #[test]
-fn a_capture_is_written_around_a_slow_call() {
+fn slow_call_triggers_a_capture() {
     let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let to = folder.path().to_str().expect("it is UTF-8");
     let path = sample("nfs3-lossy.pcap");
@@ -144,8 +144,8 @@ fn a_capture_is_written_around_a_slow_call() {
         "--trigger-after",
         "1ms",
     ];
-    let told = lines(&[&["live", &path, "--format", "jsonl"][..], &trigger].concat());
-    let [captured] = of_type(&told, "captured").collect::<Vec<_>>()[..] else { panic!("{told:#?}") };
+    let reported = lines(&[&["live", &path, "--format", "jsonl"][..], &trigger].concat());
+    let [captured] = of_type(&reported, "captured").collect::<Vec<_>>()[..] else { panic!("{reported:#?}") };
     assert_eq!(
         (&captured["trouble"], &captured["further"], &captured["cut"]),
         (&Value::Null, &0.into(), &false.into())
@@ -168,7 +168,7 @@ fn a_capture_is_written_around_a_slow_call() {
     assert!(bytes.windows(reason.len()).any(|window| window == reason.as_bytes()));
     // A second run overwrites nothing.
     let again = lines(&[&["live", &path, "--format", "jsonl"][..], &trigger].concat());
-    let captured = of_type(&again, "captured").next().expect("it is told");
+    let captured = of_type(&again, "captured").next().expect("it is reported");
     assert_eq!(captured["trouble"], "the file exists");
     assert_eq!(std::fs::read(file).expect("it is there"), bytes);
 }
@@ -184,7 +184,7 @@ fn get(address: &str, path: &str) -> String {
 
 /// The metrics of a growing pipe, over HTTP.
 #[test]
-fn figures_are_served_while_it_goes_on() {
+fn metrics_are_served_while_running() {
     let port =
         TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port is free").port();
     let port = port.to_string();
@@ -198,12 +198,12 @@ fn figures_are_served_while_it_goes_on() {
     input.write_all(&capture).and_then(|()| input.flush()).expect("it is read");
     // The session lasts 4.6 s, from one second to the fifth after it. The last interval ends only
     // when the pipe does.
-    let mut told = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+    let mut reported = BufReader::new(child.stdout.take().expect("it was piped")).lines();
     for _ in 0..4 {
         let is_interval = |line: &io::Result<String>| {
             line.as_ref().is_ok_and(|line| line.contains(r#""type":"interval","#))
         };
-        assert!(told.any(|line| is_interval(&line)), "four intervals are over");
+        assert!(reported.any(|line| is_interval(&line)), "four intervals are over");
     }
     let address = format!("127.0.0.1:{port}");
     let answer = get(&address, "/metrics");
@@ -230,9 +230,9 @@ fn figures_are_served_while_it_goes_on() {
     assert!(answer.trim_end().ends_with("# EOF"), "{answer}");
     assert!(get(&address, "/nothing").starts_with("HTTP/1.1 404"));
     drop(input);
-    told.for_each(drop);
+    reported.for_each(drop);
     assert!(child.wait().expect("it ends").success());
-    // If the port is taken, one line says so.
+    // If the port is taken, the error is one line.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = taken.local_addr().expect("it has one").to_string();
     let output = run(&["live", &sample("nfs3-basic.pcap"), "--metrics", &address]);
@@ -241,7 +241,7 @@ fn figures_are_served_while_it_goes_on() {
 }
 
 #[test]
-fn bad_usage_gets_one_line() {
+fn bad_usage_is_refused() {
     let path = sample("nfs3-basic.pcap");
     for (arguments, expected) in [
         (vec!["live", &path, "--trigger", "credit-limt"], "did you mean credit-limit?"),
@@ -271,7 +271,7 @@ fn bad_usage_gets_one_line() {
 }
 
 #[test]
-fn it_ends_after_the_time_that_was_given() {
+fn live_ends_after_the_given_duration() {
     let path = sample("nfs3-basic.pcap");
     let lines = lines(&["live", &path, "--format", "jsonl", "--duration", "1500ms"]);
     let spans = of_type(&lines, "interval").map(|line| line["duration_ns"].as_u64().expect("it is a number"));
@@ -280,20 +280,20 @@ fn it_ends_after_the_time_that_was_given() {
 
 /// The packets sent by one end of a sample, as captured by a mirror of one side.
 fn one_direction(name: &str, of_client: bool) -> Vec<u8> {
-    pcap::write(&mutate::keep(&samples::capture(name), |packet| mutate::is_of_client(packet) == of_client))
+    pcap::write(&mutate::keep(&samples::capture(name), |packet| mutate::is_from_client(packet) == of_client))
 }
 
 #[test]
-fn one_direction_is_told_once_and_has_no_figures_of_calls() {
+fn one_direction_is_reported_once_without_call_figures() {
     for name in ["nfs3-basic", "nfs4.1-basic", "iwarp-nfs3"] {
         for (of_client, sender) in [(true, "requester"), (false, "responder")] {
             let file = Temporary::new("one.pcap", &one_direction(name, of_client));
             let context = format!("{name}, of the client: {of_client}");
             let output = run(&["live", file.path()]);
             let rows: Vec<&str> = text(&output.stdout).lines().collect();
-            let told: Vec<_> = rows.iter().filter(|row| row.contains("are captured")).collect();
-            let [told] = told[..] else { panic!("{context}: {rows:#?}") };
-            assert!(told.contains("connection 1: only packets from 10.77."), "{context}: {told}");
+            let notes: Vec<_> = rows.iter().filter(|row| row.contains("are captured")).collect();
+            let [note] = notes[..] else { panic!("{context}: {rows:#?}") };
+            assert!(note.contains("connection 1: only packets from 10.77."), "{context}: {note}");
             assert!(!text(&output.stdout).contains("had no reply"), "{context}: {rows:#?}");
             let row = rows.iter().rfind(|row| row.ends_with(" 0")).expect("there is a row");
             let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
@@ -328,19 +328,19 @@ fn metrics_of(capture: &[u8], kind: &str, count: usize, options: &[&str]) -> Str
         .expect("the binary runs");
     let mut input = child.stdin.take().expect("it was piped");
     input.write_all(capture).and_then(|()| input.flush()).expect("it is read");
-    let mut told = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+    let mut reported = BufReader::new(child.stdout.take().expect("it was piped")).lines();
     let kind = format!(r#""type":"{kind}","#);
     let is_of_kind = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.contains(&kind));
-    assert_eq!(told.by_ref().filter(is_of_kind).take(count).count(), count);
+    assert_eq!(reported.by_ref().filter(is_of_kind).take(count).count(), count);
     let answer = get(&format!("127.0.0.1:{port}"), "/metrics");
     drop(input);
-    told.for_each(drop);
+    reported.for_each(drop);
     assert!(child.wait().expect("it ends").success());
     answer
 }
 
 #[test]
-fn one_direction_is_a_metric_in_place_of_waiting_calls() {
+fn one_direction_metric_replaces_waiting_calls() {
     let answer = metrics_of(&one_direction("nfs3-basic", true), "interval", 3, &[]);
     let hosts = r#"{requester="10.77.0.2",responder="10.77.0.1"}"#;
     for expected in ["connections", "one_direction_connections"] {
@@ -369,14 +369,14 @@ fn captures_with(name: &str, options: &str) -> usize {
     let path = sample(&format!("{name}.pcap"));
     let to = folder.path().to_str().expect("it is UTF-8");
     let arguments = ["live", &path, "--format", "jsonl", "--trigger-folder", to, "--trigger"];
-    let told = lines(&arguments.into_iter().chain(options.split_whitespace()).collect::<Vec<_>>());
+    let reported = lines(&arguments.into_iter().chain(options.split_whitespace()).collect::<Vec<_>>());
     let files = std::fs::read_dir(folder.path()).expect("it is there").count();
-    assert_eq!(of_type(&told, "captured").count(), files, "{name}");
+    assert_eq!(of_type(&reported, "captured").count(), files, "{name}");
     files
 }
 
 #[test]
-fn the_triggers_of_the_examples_do_not_fire_on_healthy_sessions() {
+fn example_triggers_do_not_fire_on_healthy_sessions() {
     let page = std::fs::read_to_string(root().join("docs/live.md")).expect("it is there");
     let help = run(&["live", "--help"]);
     let examples = [examples(&page), examples(text(&help.stdout))].concat();
@@ -391,7 +391,7 @@ fn the_triggers_of_the_examples_do_not_fire_on_healthy_sessions() {
 }
 
 #[test]
-fn a_policy_allows_findings_of_what_is_watched() {
+fn policy_allows_findings_in_its_scope() {
     let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let path = folder.path().join("nfs.pcap");
     std::fs::copy(sample("nfs4.1-basic.pcap"), &path).expect("it can be copied");
@@ -418,28 +418,29 @@ fn a_policy_allows_findings_of_what_is_watched() {
     for scope in ["", "server = \"10.77.0.1\"", "client = \"10.77.0.*\"\nversion = 4.1", "connection = 1"] {
         let output = watch(scope);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{scope}");
-        let told: Vec<Value> =
+        let reported: Vec<Value> =
             text(&output.stdout).lines().map(|line| line.parse().expect("it is JSON")).collect();
         let found: Vec<_> =
-            of_type(&told, "finding").map(|one| (&one["allowed_rule"], &one["reason"])).collect();
+            of_type(&reported, "finding").map(|one| (&one["allowed_rule"], &one["reason"])).collect();
         assert!(
             !found.is_empty() && found.iter().all(|one| *one == (&true.into(), &"known".into())),
             "{scope}: {found:?}"
         );
         let count = |field: &str| {
-            of_type(&told, "interval").map(|one| one[field].as_u64().expect("it is a number")).sum::<u64>()
+            let intervals = of_type(&reported, "interval");
+            intervals.map(|one| one[field].as_u64().expect("it is a number")).sum::<u64>()
         };
         assert_eq!((count("findings"), count("allowed")), (0, found.len() as u64), "{scope}");
-        assert_eq!(of_type(&told, "captured").count(), 0, "{scope}");
+        assert_eq!(of_type(&reported, "captured").count(), 0, "{scope}");
     }
-    for (scope, said) in [
+    for (scope, expected) in [
         ("server = \"10.77.0.2\"", ""),
         ("version = 3", ""),
         ("connection = 2", ""),
         ("expires = 2020-12-31", "rdmascope.toml:1: allow invalidation-sender-flag expired after 2020-12-31"),
     ] {
         let output = watch(scope);
-        assert!(text(&output.stderr).contains(said), "{scope}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{scope}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains(r#""allowed_rule":false"#), "{scope}");
         assert!(text(&output.stdout).contains(r#""type":"captured""#), "{scope}");
     }
@@ -453,7 +454,7 @@ fn a_policy_allows_findings_of_what_is_watched() {
 }
 
 #[test]
-fn allowed_findings_have_a_verdict_of_their_own_in_metrics() {
+fn allowed_findings_have_their_own_metric_verdict() {
     let mut capture = samples::capture("nfs4.1-basic");
     // A packet one minute later ends the connection, which makes the finding.
     let mut later = capture.packets[0].clone();
@@ -471,7 +472,7 @@ fn allowed_findings_have_a_verdict_of_their_own_in_metrics() {
 
 /// Every call of nfs3-basic takes longer than 1 ns.
 #[test]
-fn the_last_capture_is_marked_and_what_comes_later_is_counted() {
+fn last_capture_is_marked_and_later_triggers_are_counted() {
     let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let to = folder.path().to_str().expect("it is UTF-8");
     let triggers = [
@@ -494,14 +495,15 @@ fn the_last_capture_is_marked_and_what_comes_later_is_counted() {
     assert_eq!(value("rdmascope_triggered_captures_total "), 2);
     assert!(value("rdmascope_missed_triggers_total ") > 100, "{answer}");
     std::fs::remove_dir_all(to).and_then(|()| std::fs::create_dir(to)).expect("it can be emptied");
-    let told = lines(&[&["live", &sample("nfs3-basic.pcap"), "--format", "jsonl"][..], &triggers].concat());
-    let last: Vec<_> = of_type(&told, "captured").map(|one| one["last"].as_bool()).collect();
+    let reported =
+        lines(&[&["live", &sample("nfs3-basic.pcap"), "--format", "jsonl"][..], &triggers].concat());
+    let last: Vec<_> = of_type(&reported, "captured").map(|one| one["last"].as_bool()).collect();
     assert_eq!(last, [Some(false), Some(true)]);
     std::fs::remove_dir_all(to).and_then(|()| std::fs::create_dir(to)).expect("it can be emptied");
     let output = run(&[&["live", &sample("nfs3-basic.pcap")][..], &triggers].concat());
-    let said = text(&output.stdout)
+    let marks = text(&output.stdout)
         .lines()
         .filter(|line| line.ends_with("this is the last file: increase --trigger-files"))
         .count();
-    assert_eq!(said, 1, "{}", text(&output.stdout));
+    assert_eq!(marks, 1, "{}", text(&output.stdout));
 }

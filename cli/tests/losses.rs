@@ -46,7 +46,7 @@ fn lines(arguments: &[&str], input: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn a_person_reads_it() {
+fn text_output_reports_losses() {
     let capture = capture();
     let report = run(&["analyze", "-"], &capture);
     let row = "  lost          10 packets dropped while capturing at ens1f0, according to the capture; they may explain findings\n";
@@ -58,7 +58,7 @@ fn a_person_reads_it() {
 }
 
 #[test]
-fn a_program_reads_it() {
+fn json_output_reports_losses() {
     let lines_of_capture = lines(&["analyze", "-", "--format", "jsonl"], &capture());
     let interfaces = &lines_of_capture[0]["files"][0]["interfaces"];
     assert_eq!(interfaces.as_array().map(Vec::len), Some(1));
@@ -80,10 +80,10 @@ fn a_program_reads_it() {
     // Everything else equals the results for the same packets in a file without reported losses.
     let mut plain =
         lines(&["analyze", "-", "--format", "jsonl"], &pcap::write(&samples::capture("nfs3-basic")));
-    let mut told = lines_of_capture;
-    told.retain(|line| line["problem"] != "dropped-packet");
-    for line in [&mut plain[0], &mut told[0]] {
+    let mut with_losses = lines_of_capture;
+    with_losses.retain(|line| line["problem"] != "dropped-packet");
+    for line in [&mut plain[0], &mut with_losses[0]] {
         line.as_object_mut().expect("an object").remove("files");
     }
-    assert_eq!(told, plain);
+    assert_eq!(with_losses, plain);
 }

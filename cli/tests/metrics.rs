@@ -111,7 +111,7 @@ impl Live {
     }
 
     /// Asserts that it responds, within the limits on its resources.
-    fn is_well(&self, before: &Usage) {
+    fn assert_within_limits(&self, before: &Usage) {
         let Usage { memory, threads, files } = self.usage();
         assert!(threads <= before.threads, "{} threads, then {threads}", before.threads);
         assert!(files <= before.files + CONNECTIONS, "{} files, then {files}", before.files);
@@ -151,7 +151,7 @@ fn send_without_end(stream: &mut TcpStream, piece: &[u8]) -> io::Error {
 }
 
 #[test]
-fn each_request_has_its_answer() {
+fn each_request_gets_its_status() {
     let live = Live::start();
     let page = live.scrape();
     assert_eq!(field(&page, "Content-Type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -183,9 +183,9 @@ fn each_request_has_its_answer() {
     }
 }
 
-/// Regression test: the old server allocated memory for the whole length.
+/// Regression test: the old server allocated memory for the claimed length.
 #[test]
-fn a_body_is_not_read() {
+fn request_bodies_are_not_read() {
     let live = Live::start();
     let before = live.usage();
     for (method, status) in [("GET", "200"), ("HEAD", "200"), ("POST", "405")] {
@@ -199,11 +199,11 @@ fn a_body_is_not_read() {
     let head = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999999999\r\n\r\n";
     stream.write_all(head).expect("it can be sent");
     send_without_end(&mut stream, &[0; 64 << 10]);
-    live.is_well(&before);
+    live.assert_within_limits(&before);
 }
 
 #[test]
-fn a_request_without_end_is_cut() {
+fn endless_requests_are_cut_off() {
     let live = Live::start();
     let before = live.usage();
     let field = "a: b\r\n".repeat(10_000);
@@ -217,13 +217,13 @@ fn a_request_without_end_is_cut() {
         let mut stream = live.connect();
         stream.write_all(begin.as_bytes()).expect("it can be sent");
         send_without_end(&mut stream, piece.as_bytes());
-        live.is_well(&before);
+        live.assert_within_limits(&before);
     }
 }
 
 /// 500 clients that do not finish their request, and 500 that do not read the response.
 #[test]
-fn slow_clients_do_not_keep_others_out() {
+fn slow_clients_do_not_block_others() {
     let live = Live::start();
     let before = live.usage();
     for request in ["GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /metrics HTTP/1.1\r\n", ""] {
@@ -234,16 +234,16 @@ fn slow_clients_do_not_keep_others_out() {
             let _may_be_closed = stream.write_all(request.as_bytes());
             held.push(stream);
             if number % 20 == 0 {
-                live.is_well(&before);
+                live.assert_within_limits(&before);
             }
         }
-        live.is_well(&before);
+        live.assert_within_limits(&before);
     }
 }
 
 /// A client that sends single bytes is slow, too.
 #[test]
-fn a_request_has_a_time() {
+fn slow_request_times_out() {
     let live = Live::start();
     let mut stream = live.connect();
     stream.write_all(b"GET /metrics HTTP/1.1\r\na: ").expect("it can be sent");
@@ -268,7 +268,7 @@ fn a_request_has_a_time() {
 /// The connection closes after one response, so a client repeats the others (RFC 9112, section
 /// 9.3.2).
 #[test]
-fn further_requests_of_a_connection_are_not_answered() {
+fn only_the_first_request_is_answered() {
     let live = Live::start();
     let before = live.usage();
     let one = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -277,12 +277,12 @@ fn further_requests_of_a_connection_are_not_answered() {
     assert_eq!(field(&answer, "Connection"), "close");
     let mut stream = live.connect();
     send_without_end(&mut stream, one.repeat(1000).as_bytes());
-    live.is_well(&before);
+    live.assert_within_limits(&before);
 }
 
 /// The limit of open files is reached before that of connections.
 #[test]
-fn files_that_run_out_stop_nothing() {
+fn live_survives_file_descriptor_exhaustion() {
     const FILES: usize = 20;
     let mut limited = std::process::Command::new("sh");
     let plain = command(&["live", "-"]);

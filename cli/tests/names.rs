@@ -13,7 +13,7 @@ fn transactions(capture: &str, options: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn transactions_are_chosen_by_file() {
+fn file_filter_selects_transactions() {
     let capture = sample("nfs4.1-basic.pcap");
     let all = transactions(&capture, &[]);
     let chosen = |options: &[&str]| {
@@ -45,7 +45,7 @@ fn transactions_are_chosen_by_file() {
 }
 
 #[test]
-fn transactions_are_chosen_by_client_server_and_user() {
+fn client_server_and_user_filters_select_transactions() {
     let capture = sample("nfs4.1-backchannel-recall.pcap");
     let all = transactions(&capture, &[]);
     let count = |options: &[&str]| transactions(&capture, options).len();
@@ -64,7 +64,7 @@ fn transactions_are_chosen_by_client_server_and_user() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn invalid_filter_values_are_refused() {
     let capture = sample("nfs3-basic.pcap");
     for (option, value, part) in [
         ("--file", "a[", "invalid path pattern"),
@@ -80,20 +80,21 @@ fn what_cannot_be_read_is_refused() {
 
 /// The capture starts after the LOOKUPs and OPENs of files that it accesses again later.
 #[test]
-fn a_file_is_read_for_its_names_first() {
+fn file_input_resolves_names_that_appear_later() {
     let mut capture = pcap::read(&fs::read(sample("nfs4.1-basic.pcap")).unwrap()).unwrap();
     capture.packets.drain(..300);
     let bytes = pcap::write(&capture);
     let file = Temporary::new("names.pcap", &bytes);
-    let whole = transactions(file.path(), &[]);
-    let once = lines(&with_input(&["transactions", "-", "--format", "jsonl"], &bytes));
-    assert_eq!(whole.len(), once.len());
+    let of_file = transactions(file.path(), &[]);
+    let of_pipe = lines(&with_input(&["transactions", "-", "--format", "jsonl"], &bytes));
+    assert_eq!(of_file.len(), of_pipe.len());
     let mut late = 0;
-    for (whole, once) in whole.iter().zip(&once) {
-        let is_new = whole["file"] != once["file"];
+    for (of_file, of_pipe) in of_file.iter().zip(&of_pipe) {
+        let is_new = of_file["file"] != of_pipe["file"];
         // A pipe has fewer paths, or a path relative to a directory whose name appears later.
-        let part = once["file"].as_str().unwrap_or_default();
-        assert!(whole["file"].as_str().is_some_and(|file| file.ends_with(part)) || !is_new, "{whole} {once}");
+        let part = of_pipe["file"].as_str().unwrap_or_default();
+        let is_extended = of_file["file"].as_str().is_some_and(|file| file.ends_with(part));
+        assert!(is_extended || !is_new, "{of_file} {of_pipe}");
         late += usize::from(is_new);
     }
     assert!(late > 0);

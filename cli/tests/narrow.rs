@@ -36,34 +36,34 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn lists_and_findings_lose_nothing() {
+fn lists_and_findings_keep_all_words() {
     for name in SAMPLES {
         let path = sample(&format!("{name}.pcap"));
         for list in ["events", "connections", "transactions", "packets", "state"] {
             let arguments = [list, &path];
-            let whole = run(&arguments);
+            let unlimited = run(&arguments);
             for width in WIDTHS {
                 let shown = printed(&arguments, width);
                 assert_fits(&arguments, width, &shown);
-                assert_eq!(words(&shown), words(text(&whole.stdout)), "{arguments:?} at {width}");
+                assert_eq!(words(&shown), words(text(&unlimited.stdout)), "{arguments:?} at {width}");
             }
         }
         let arguments = ["check", &path, "--most", "0"];
-        let whole = run(&arguments);
+        let unlimited = run(&arguments);
         for width in WIDTHS {
             let shown = printed(&arguments, width);
             assert_fits(&arguments, width, &shown);
-            assert_eq!(words(&shown), words(text(&whole.stdout)), "{arguments:?} at {width}");
+            assert_eq!(words(&shown), words(text(&unlimited.stdout)), "{arguments:?} at {width}");
         }
     }
 }
 
 #[test]
-fn the_report_fits() {
+fn report_fits_the_width() {
     for name in SAMPLES {
         let path = sample(&format!("{name}.pcap"));
         let arguments = ["analyze", &path];
-        let whole = run(&arguments);
+        let unlimited = run(&arguments);
         for width in WIDTHS {
             let shown = printed(&arguments, width);
             assert_fits(&arguments, width, &shown);
@@ -73,10 +73,10 @@ fn the_report_fits() {
                 let after = after.split_once("\nProblems").map_or(after, |(_, after)| after);
                 words(before).into_iter().chain(words(after)).map(str::to_owned).collect()
             };
-            assert_eq!(rest(&shown), rest(text(&whole.stdout)), "{name} at {width}");
+            assert_eq!(rest(&shown), rest(text(&unlimited.stdout)), "{name} at {width}");
             let mut seen: Vec<&str> = words(&shown);
             seen.sort_unstable();
-            for word in words(text(&whole.stdout)) {
+            for word in words(text(&unlimited.stdout)) {
                 assert!(seen.binary_search(&word).is_ok(), "{name} at {width} lacks {word}: {shown}");
             }
             for broken in ["\nKiB", " KiB\n  of", "QP\n"] {
@@ -87,7 +87,7 @@ fn the_report_fits() {
 }
 
 #[test]
-fn pages_and_comparisons_fit() {
+fn show_and_diff_fit_the_width() {
     let [a, b] = ["nfs4.2-basic", "nfs4.2-mtu4096-large-io"].map(|name| sample(&format!("{name}.pcap")));
     for width in [80, 100, 132] {
         for arguments in [
@@ -104,9 +104,9 @@ fn pages_and_comparisons_fit() {
     }
 }
 
-/// Without a terminal the width is unlimited, because programs expect whole lines.
+/// Without a terminal the width is unlimited, because programs expect unwrapped lines.
 #[test]
-fn without_a_terminal_lines_have_no_limit() {
+fn lines_are_unlimited_without_a_terminal() {
     let path = sample("nfs3-lossy.pcap");
     for columns in ["", "0", "x"] {
         let mut command = command(&["analyze", &path]);

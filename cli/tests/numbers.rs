@@ -20,7 +20,7 @@ fn word(value: &Value) -> &str {
 }
 
 #[test]
-fn every_command_says_the_same() {
+fn connection_numbers_agree_across_commands() {
     let session = samples::capture("nfs3-lossy");
     let two = mutate::side_by_side(&session, 1_000_000);
     for start in [1, 300, 1111, 2000] {
@@ -77,17 +77,17 @@ fn every_command_says_the_same() {
         let check = run(&["check", file.path(), "--format", "jsonl"]);
         let findings = json_lines(text(&check.stdout));
         let findings = findings.iter().filter(|line| line["type"] == "finding");
-        let mut told = BTreeSet::new();
+        let mut named = BTreeSet::new();
         for finding in findings {
             for frame in finding["frames"].as_array().expect("a list") {
                 let expected = of_frame.get(&frame.as_u64().expect("a number")).copied();
                 assert!(expected.is_none_or(|it| it == number(finding)), "from {start} on: {finding}");
             }
-            told.insert(number(finding));
+            named.insert(number(finding));
         }
         let events = jsonl("events");
         assert!(!events.is_empty(), "from {start} on");
-        told.extend(events.iter().map(number));
-        assert!(told.iter().all(|number| known.contains_key(number)), "from {start} on: {told:?}");
+        named.extend(events.iter().map(number));
+        assert!(named.iter().all(|number| known.contains_key(number)), "from {start} on: {named:?}");
     }
 }

@@ -43,7 +43,7 @@ fn clean(saved: &Path, calls: usize) {
 }
 
 #[test]
-fn null_is_called_and_answered() {
+fn null_calls_are_answered() {
     let (at, from) = (address(), address());
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let [ours, theirs] = ["call.pcapng", "serve.pcapng"].map(|name| folder.path().join(name));
@@ -86,7 +86,7 @@ fn null_is_called_and_answered() {
 }
 
 #[test]
-fn other_calls_are_refused() {
+fn unsupported_calls_are_refused() {
     let (at, from) = (address(), address());
     let Some(server) = Server::start(&["--bind", &at, "--socket", "udp", "--port", "2049"]) else { return };
     let target = format!("{at}:2049");
@@ -111,10 +111,10 @@ fn other_calls_are_refused() {
 }
 
 #[test]
-fn a_reply_that_is_discarded_is_told_and_not_waited_for() {
+fn discarded_reply_is_reported_at_once() {
     let (at, from) = (address(), address());
     let local = at.parse().expect("it is an address");
-    let mut driver = match Driver::open(Kind::Udp, &[local], Reach::WhoeverSent) {
+    let mut driver = match Driver::open(Kind::Udp, &[local], Reach::Senders) {
         Ok(driver) => driver,
         Err(error) => return eprintln!("SKIPPED: {error}"),
     };
@@ -146,7 +146,7 @@ fn a_reply_that_is_discarded_is_told_and_not_waited_for() {
 }
 
 #[test]
-fn ctrl_c_ends_the_connections_of_a_server() {
+fn ctrl_c_closes_the_connections_of_the_server() {
     let (at, from) = (address(), address());
     let Some(mut server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };
     let arguments = [
@@ -170,7 +170,7 @@ fn ctrl_c_ends_the_connections_of_a_server() {
     while !line.contains("peer_call") {
         line.clear();
         assert_ne!(
-            server.stdout.as_mut().expect("nobody took it").read_line(&mut line).expect("it can be read"),
+            server.stdout.as_mut().expect("it was not taken").read_line(&mut line).expect("it can be read"),
             0
         );
     }
@@ -185,7 +185,7 @@ fn ctrl_c_ends_the_connections_of_a_server() {
 }
 
 #[test]
-fn nobody_answers() {
+fn missing_server_is_reported() {
     let (at, from) = (address(), address());
     let output = call(&["--to", &at, "--from", &from, "--timeout", "50ms"]);
     if text(&output.stderr).contains("is in use") {
@@ -197,7 +197,7 @@ fn nobody_answers() {
 
 /// A missing feature of this host is reported in one line, with a remedy.
 #[test]
-fn sockets_that_cannot_be_had() {
+fn unavailable_sockets_are_refused_with_a_remedy() {
     let refused = |wrapper: &[&str], arguments: &[&str], why: &str| {
         let wrapped = |program: &str| {
             let mut command = std::process::Command::new(wrapper[0]);
@@ -206,7 +206,7 @@ fn sockets_that_cannot_be_had() {
         };
         // Namespaces need root, and are not available in every container.
         if !wrapped("true").output().is_ok_and(|output| output.status.success()) {
-            return eprintln!("SKIPPED: {wrapper:?} cannot be had");
+            return eprintln!("SKIPPED: {wrapper:?} is not available");
         }
         let output = wrapped(env!("CARGO_BIN_EXE_rdmascope")).arg("peer").args(arguments).output();
         let output = output.expect("it can be started");
@@ -233,7 +233,7 @@ fn sockets_that_cannot_be_had() {
 }
 
 #[test]
-fn signals_end_a_server_with_its_counts() {
+fn signals_end_the_server_with_a_summary() {
     for signal in ["-INT", "-TERM", "-HUP"] {
         let at = address();
         let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };
@@ -243,7 +243,7 @@ fn signals_end_a_server_with_its_counts() {
 }
 
 #[test]
-fn a_server_is_confined_before_its_first_thread() {
+fn server_is_confined_before_its_first_thread() {
     let at = address();
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let saved = folder.path().join("saved.pcapng");
@@ -267,7 +267,7 @@ fn a_server_is_confined_before_its_first_thread() {
 }
 
 #[test]
-fn wrong_usage() {
+fn wrong_usage_is_refused() {
     let refused = |arguments: &[&str], why: &str| {
         let output = run(&[&["peer"], arguments].concat());
         let complaint = text(&output.stderr);
@@ -281,9 +281,9 @@ fn wrong_usage() {
     refused(&["call", "--to", "::2", "--from", "fe80::1"], "use a global or unique local address");
     refused(&["call", "--to", "fe80::2", "--from", "::1"], "use a global or unique local address");
     refused(&["serve", "--bind", "fe80::1"], "use a global or unique local address");
-    for nobody in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"] {
-        refused(&["call", "--to", nobody], "is not the address of one host");
-        refused(&["serve", "--bind", nobody], "is not the address of one host");
+    for target in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"] {
+        refused(&["call", "--to", target], "is not the address of one host");
+        refused(&["serve", "--bind", target], "is not the address of one host");
     }
     refused(&["call", "--to", "127.0.0.2:port"], "expected an IP address");
     refused(&["call", "--to", "127.0.0.2", "--count", "0"], "0 is not in 1..");

@@ -28,7 +28,7 @@ impl Exported {
         let fixed = ["--bind", &at, "--socket", "udp", "--mount-port", "0"];
         let mut server = Server::start(&[&fixed[..], arguments].concat())?;
         let mut line = String::new();
-        server.stdout.as_mut().expect("nobody took it").read_line(&mut line).expect("it can be read");
+        server.stdout.as_mut().expect("it was not taken").read_line(&mut line).expect("it can be read");
         let export: Value = serde_json::from_str(&line).expect("a line is JSON");
         assert_eq!(export["type"], "peer_export");
         server.first += &line;
@@ -76,7 +76,7 @@ fn clean(saved: &Path) {
 }
 
 #[test]
-fn files_go_there_and_back() {
+fn files_are_written_read_and_listed() {
     let (folder, served) = (folder(), folder());
     std::fs::create_dir_all(served.path().join("below/empty")).expect("it can be made");
     std::fs::write(served.path().join("below/small"), b"some bytes").expect("it can be written");
@@ -105,9 +105,9 @@ fn files_go_there_and_back() {
     let lines = parsed(text(&output.stdout));
     described(&lines);
     let jobs = of_type(&lines, "peer_job");
-    let told: Vec<(&str, &str)> =
+    let done: Vec<(&str, &str)> =
         jobs.iter().map(|job| (job["job"].as_str().unwrap(), job["path"].as_str().unwrap())).collect();
-    assert_eq!(told, [("write", "big"), ("read", "big"), ("list", "/")]);
+    assert_eq!(done, [("write", "big"), ("read", "big"), ("list", "/")]);
     for job in &jobs[..2] {
         assert_eq!((&job["md5"], &job["bytes"]), (&digest(&content).into(), &content.len().into()));
     }
@@ -157,14 +157,14 @@ fn files_go_there_and_back() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_with_its_remedy() {
+fn failures_are_reported_with_a_remedy() {
     let Some(exported) = Exported::start(&["--export", "memory"]) else { return };
     let elsewhere = address();
     // Longer than anything that is written, and of unusual length.
     let folder = folder();
     let long = folder.path().join("long");
     std::fs::File::create(&long).and_then(|file| file.set_len((256 << 20) + 1)).expect("it can be made");
-    for (arguments, status, what) in [
+    for (arguments, status, expected) in [
         (&["--export", "/export"][..], 2, "add --list, --read PATH or --write FILE"),
         (&["--export", "/other", "--list"], 2, "MNT3ERR_NOENT: `showmount -e` lists the server's exports"),
         (&["--export", "/export", "--write", "/"], 2, "--write-as"),
@@ -174,7 +174,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
     ] {
         let output = exported.call(arguments);
         assert_eq!(output.status.code(), Some(status), "{}", text(&output.stdout));
-        assert!(text(&output.stderr).contains(what), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
     let call = ["peer", "call", "--socket", "udp", "--to", &exported.at, "--from", &elsewhere, "--list"];
     // A handle that the export never returned, and an invalid one.
@@ -195,7 +195,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
     let output = run(&[&call[..], &["--export", "/export", "--mount-port", &port]].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--root-handle avoids MOUNT"), "{}", text(&output.stderr));
-    // Somebody has it.
+    // The port is taken.
     let at = address();
     let taken = TcpListener::bind((&*at, 0)).expect("a port is free");
     let port = taken.local_addr().expect("it is bound").port().to_string();
@@ -217,7 +217,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
 }
 
 #[test]
-fn files_stay_what_they_are_over_a_bad_network() {
+fn files_are_intact_over_a_bad_network() {
     let folder = folder();
     let big = folder.path().join("big");
     let content = bytes(2 << 20);
@@ -253,7 +253,7 @@ fn files_stay_what_they_are_over_a_bad_network() {
 /// A long list of names is conveyed in a Read chunk of the server. A client without the option
 /// offers a Reply chunk, and the server uses that.
 #[test]
-fn long_replies_come_in_read_chunks() {
+fn long_replies_use_read_chunks() {
     let (folder, served) = (folder(), folder());
     for number in 0..100 {
         let name = format!("a-name-that-is-not-so-short-{number}");
@@ -288,7 +288,7 @@ fn long_replies_come_in_read_chunks() {
 /// The sample of the reliable-reply draft: both ends recorded how each reply was conveyed, and how
 /// long each Read chunk was offered.
 #[test]
-fn the_analysis_agrees_with_what_both_ends_recorded() {
+fn analysis_agrees_with_the_records_of_both_ends() {
     /// From the interface of the client to the process of the server, in nanoseconds.
     const SLACK: u64 = 100_000;
     let samples = binary::root().join("samples");

@@ -54,11 +54,11 @@ const COMMANDS: [(&[&str], usize); 8] = [
 ];
 
 #[test]
-fn new_files_are_their_owners_unless_a_mode_is_given() {
+fn new_files_are_private_unless_a_mode_is_given() {
     for (option, of_files, of_folders) in
         [(None, 0o600, 0o700), (Some("0640"), 0o640, 0o750), (Some("644"), 0o644, 0o755)]
     {
-        for (arguments, most) in COMMANDS {
+        for (arguments, minimum) in COMMANDS {
             let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
             let capture = folder.path().join("mount.pcap");
             fs::copy(sample("nfs3-basic.pcap"), &capture).expect("it can be copied");
@@ -68,7 +68,7 @@ fn new_files_are_their_owners_unless_a_mode_is_given() {
             let made: Vec<PathBuf> =
                 below(folder.path()).into_iter().filter(|path| *path != capture).collect();
             let files = made.iter().filter(|path| path.is_file()).count();
-            assert!(files >= most, "{arguments:?}: {made:?}");
+            assert!(files >= minimum, "{arguments:?}: {made:?}");
             for path in made {
                 let expected = if path.is_dir() { of_folders } else { of_files };
                 assert_eq!(mode(&path), expected, "{arguments:?} {option:?}: {}", path.display());
@@ -78,7 +78,7 @@ fn new_files_are_their_owners_unless_a_mode_is_given() {
 }
 
 #[test]
-fn a_file_that_is_replaced_keeps_its_permissions() {
+fn replaced_file_keeps_its_permissions() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let page = folder.path().join("page.html");
     for before in [0o600, 0o644, 0o660] {
@@ -95,7 +95,7 @@ fn a_file_that_is_replaced_keeps_its_permissions() {
 
 // These files contain no capture data, or belong in a repository.
 #[test]
-fn manual_pages_and_expectations_are_made_as_the_umask_says() {
+fn manual_pages_and_expectations_follow_the_umask() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     fs::copy(sample("connect-rejected.pcap"), folder.path().join("one.pcap")).expect("it can be copied");
     assert!(run(folder.path(), &["regress", ".", "--bless"]).status.success());
@@ -106,7 +106,7 @@ fn manual_pages_and_expectations_are_made_as_the_umask_says() {
 }
 
 #[test]
-fn modes_that_are_none_are_refused() {
+fn invalid_modes_are_refused() {
     for wrong in ["0755", "rw", "0400", "1600"] {
         let output = run(Path::new("."), &["extract", "x.pcap", "--files", "out", "--mode", wrong]);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{wrong}");
@@ -115,7 +115,7 @@ fn modes_that_are_none_are_refused() {
 
 // A link that another user put into /tmp leads to a file that root may write.
 #[test]
-fn a_link_in_a_public_folder_is_not_followed() {
+fn link_in_a_public_folder_is_not_followed() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let (public, target) = (folder.path().join("public"), folder.path().join("target"));
     fs::create_dir(&public).expect("it can be made");
@@ -134,7 +134,7 @@ fn a_link_in_a_public_folder_is_not_followed() {
 /// Recordings of `peer`, and files that it reads from a server.
 #[cfg(target_os = "linux")]
 #[test]
-fn recordings_of_live_peers_are_their_owners() {
+fn recordings_of_live_peers_are_private() {
     use live::{Server, address};
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let path = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();

@@ -71,7 +71,7 @@ fn met(status: i32, outcome: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_finding_that_is_allowed_is_shown_with_the_reason() {
+fn allowed_finding_is_shown_with_the_reason() {
     let folder = Folder::new(&[V3], &allow(""));
     let without = folder.check(&[V3, "--no-policy"]);
     assert_eq!(without.status.code(), Some(1));
@@ -104,7 +104,7 @@ fn a_finding_that_is_allowed_is_shown_with_the_reason() {
 }
 
 #[test]
-fn an_entry_counts_in_its_scope_only() {
+fn entry_applies_in_its_scope_only() {
     // The client of the samples is 10.77.0.2, the server 10.77.0.1.
     for (scope, in_v3, in_v41) in [
         ("client = \"10.77.0.2\"", true, true),
@@ -134,7 +134,7 @@ fn an_entry_counts_in_its_scope_only() {
 }
 
 #[test]
-fn an_entry_that_has_expired_fails_and_allows_nothing() {
+fn expired_entry_fails_and_allows_nothing() {
     let expiring = allow("expires = 2026-12-31");
     assert_eq!(outcome(&expiring, &[V3, "--today", "2026-12-31"]), met(0, "met"));
     assert_eq!(outcome(&expiring, &[V3, "--today", "2027-01-01"]), met(1, "expired"));
@@ -155,7 +155,7 @@ fn an_entry_that_has_expired_fails_and_allows_nothing() {
 }
 
 #[test]
-fn an_entry_that_fits_nothing_is_named() {
+fn unused_entry_is_reported() {
     let folder = Folder::new(&[V3, V41], &allow("version = 3"));
     let warning = "rdmascope: warning: rdmascope.toml:1: unused: allow invalidation-sender-flag (version 3) matches no finding\n";
     assert_eq!(text(&folder.check(&[V41]).stderr), warning);
@@ -168,7 +168,7 @@ fn an_entry_that_fits_nothing_is_named() {
 }
 
 #[test]
-fn latencies_are_those_of_the_report() {
+fn latency_limits_match_the_report() {
     let report = json_lines(text(&run(&["analyze", &sample(V3), "--format", "jsonl"]).stdout));
     let is_write = |line: &&Value| line["type"] == "operation" && line["operation"] == "WRITE";
     let write = report.iter().find(is_write).expect("the report has it");
@@ -198,7 +198,7 @@ fn latencies_are_those_of_the_report() {
 }
 
 #[test]
-fn what_must_be_there() {
+fn requirements_are_checked() {
     // mountstats and the client's tracepoints of nfs3-basic: one connection, 265 calls.
     for (required, expected) in [
         ("connections = 1", met(0, "met")),
@@ -241,7 +241,7 @@ fn what_must_be_there() {
 }
 
 #[test]
-fn which_policy_is_taken() {
+fn policy_in_the_capture_folder_applies() {
     let (one, other) = (Folder::new(&[V3], &allow("")), Folder::new(&[V41], ""));
     let [first, second] = [&one, &other].map(|folder| folder.0.path().to_str().expect("UTF-8"));
     let [first_file, second_file] = [first, second].map(|folder| format!("{folder}/rdmascope.toml"));
@@ -251,7 +251,7 @@ fn which_policy_is_taken() {
         let of = lines.iter().filter(|line| line["type"] == "check").map(|line| line["policy"].clone());
         (output.status.code(), of.collect::<Vec<_>>())
     };
-    // Of a folder, of each folder, and of the first one.
+    // The policy of a folder, of each folder, and of the first folder.
     assert_eq!(policies(&[first]), (Some(0), vec![json!(first_file)]));
     assert_eq!(policies(&["--each", first, second]), (Some(1), vec![json!(first_file), json!(second_file)]));
     assert_eq!(policies(&[second, first]), (Some(1), vec![json!(second_file)]));
@@ -266,7 +266,7 @@ fn which_policy_is_taken() {
 }
 
 #[test]
-fn a_policy_that_is_wrong_is_refused() {
+fn invalid_policy_is_refused() {
     let folder = Folder::new(&[V3], "\n[[allow]]\nrul = \"credit-limit\"\n");
     for format in ["text", "jsonl", "csv", "sarif", "junit"] {
         refused(
@@ -304,19 +304,19 @@ impl Element {
 fn unescaped(text: &str) -> String {
     assert!(!text.contains('<'), "{text}");
     let mut parts = text.split('&');
-    let mut whole = parts.next().unwrap_or_default().to_owned();
+    let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (name, rest) = part.split_once(';').expect("an entity ends");
-        whole.push(match name {
+        out.push(match name {
             "amp" => '&',
             "lt" => '<',
             "gt" => '>',
             "quot" => '"',
             _ => panic!("no entity: {name}"),
         });
-        whole += rest;
+        out += rest;
     }
-    whole
+    out
 }
 
 /// Parses an element with its contents; returns the rest of the text.
@@ -330,10 +330,10 @@ fn element(text: &str) -> (Element, &str) {
         Element { name: name.to_owned(), attributes: Vec::new(), children: Vec::new(), text: String::new() };
     while !left.is_empty() {
         let (key, value) = left.split_once("=\"").expect("an attribute has a value");
-        let (value, behind) = value.split_once('"').expect("a value ends");
+        let (value, after) = value.split_once('"').expect("a value ends");
         assert!(element.attributes.iter().all(|(one, _)| one != key), "{key} twice");
         element.attributes.push((key.to_owned(), unescaped(value)));
-        left = behind.trim_start();
+        left = after.trim_start();
     }
     if is_empty {
         return (element, rest);
@@ -342,12 +342,12 @@ fn element(text: &str) -> (Element, &str) {
         let at = rest.find('<').expect("an element ends");
         element.text += &unescaped(&rest[..at]);
         rest = &rest[at..];
-        if let Some(behind) = rest.strip_prefix(&format!("</{name}>")) {
-            return (element, behind);
+        if let Some(after) = rest.strip_prefix(&format!("</{name}>")) {
+            return (element, after);
         }
-        let (child, behind) = self::element(rest);
+        let (child, after) = self::element(rest);
         element.children.push(child);
-        rest = behind;
+        rest = after;
     }
 }
 
@@ -356,8 +356,8 @@ fn element(text: &str) -> (Element, &str) {
 fn suites(report: &str) -> Vec<Element> {
     assert!(report.chars().all(|c| c == '\n' || !c.is_control()), "{report}");
     let body = report.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").expect("a declaration");
-    let (root, behind) = element(body);
-    assert_eq!((root.name.as_str(), behind), ("testsuites", "\n"));
+    let (root, after) = element(body);
+    assert_eq!((root.name.as_str(), after), ("testsuites", "\n"));
     for suite in &root.children {
         assert_eq!(suite.name, "testsuite");
         assert!(!suite.attribute("name").is_empty() && suite.text.trim().is_empty());
@@ -387,7 +387,7 @@ fn case<'a>(suite: &'a Element, class: &str, name: &str) -> &'a Element {
 }
 
 #[test]
-fn junit() {
+fn junit_report_conforms_to_the_schema() {
     let policy = "[[allow]]\nrule = \"credit-limit\"\nreason = \"<&\\\"' \\u001b\"\nexpires = 2020-01-01\n[require]\nconnections = 1\n";
     let folder = Folder::new(&[V3, V41], policy);
     fs::copy(sample(V3), folder.0.path().join("a<b>&\"c\".pcap")).expect("it can be copied");
@@ -437,7 +437,7 @@ fn junit() {
 
 /// A WRITE without a reply has waited longer than the policy allows; 240 GETATTRs have their replies.
 #[test]
-fn a_call_without_a_reply_breaks_a_limit() {
+fn call_without_reply_exceeds_the_latency_limit() {
     let folder = Folder::new(&[], "[[latency]]\noperation = \"WRITE\"\nmax = \"1s\"\n");
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/cases/c25-one-stuck.pcap");
     fs::copy(capture, folder.0.path().join("stuck.pcap")).expect("it can be copied");
@@ -450,9 +450,9 @@ fn a_call_without_a_reply_breaks_a_limit() {
     assert_eq!(folder.check(&["stuck.pcap"]).status.code(), Some(0));
 }
 
-/// The statements about harm lead the output, and a time without service is a difference.
+/// A time without service comes first in the output, and sets exit status 1 of `check`.
 #[test]
-fn a_time_without_service_is_a_difference() {
+fn outage_comes_first_and_is_status_1() {
     let case = |name: &str| format!("{}/../tests/cases/{name}.pcap", env!("CARGO_MANIFEST_DIR"));
     for (name, first) in [
         ("c02-reconnect", "  210 s without service on 4 connections, from 0.005 until the capture ends"),

@@ -85,13 +85,13 @@ fn summary(output: &Output) -> &str {
 
 /// The line of an expectation with this XID: its index and its fields.
 fn with_xid(lines: &[String], xid: &str) -> (usize, Value) {
-    let place =
+    let index =
         lines.iter().position(|line| line.contains(&format!("\"xid\":\"{xid}\""))).expect("it is there");
-    (place, serde_json::from_str(&lines[place]).expect("it is JSON"))
+    (index, serde_json::from_str(&lines[index]).expect("it is JSON"))
 }
 
 #[test]
-fn the_samples_are_as_expected() {
+fn samples_match_their_expectations() {
     let output = run(&["regress", "samples"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{}", text(&output.stdout));
     assert_eq!(
@@ -101,7 +101,7 @@ fn the_samples_are_as_expected() {
 }
 
 #[test]
-fn an_expectation_is_what_the_other_commands_print() {
+fn expectations_match_other_commands() {
     for sample in samples::ALL {
         let file = format!("samples/{sample}.pcap");
         let printed = ["connections", "transactions"]
@@ -122,7 +122,7 @@ fn an_expectation_is_what_the_other_commands_print() {
 }
 
 #[test]
-fn what_is_blessed_is_the_same_afterwards_whatever_the_format_and_the_place() {
+fn blessed_capture_matches_afterwards() {
     let folder = Folder::of_small();
     let expected = folder.expectation();
     assert_eq!(expected.len(), SMALL_LINES);
@@ -144,7 +144,7 @@ fn what_is_blessed_is_the_same_afterwards_whatever_the_format_and_the_place() {
         assert_eq!(
             mode(&name),
             mode(&format!("{SMALL}.pcap")),
-            "it can be read by whoever can read the capture"
+            "the expectation has the permissions of the capture"
         );
     }
     // Blessing again writes nothing.
@@ -164,7 +164,7 @@ fn what_is_blessed_is_the_same_afterwards_whatever_the_format_and_the_place() {
 }
 
 #[test]
-fn a_changed_capture_differs_where_it_was_changed() {
+fn changed_field_is_the_only_difference() {
     let folder = Folder::of_small();
     let (_, call) = with_xid(&folder.expectation(), "0x1d4d5b14");
     let frame = call["call"]["frame"].as_u64().expect("a number");
@@ -209,13 +209,13 @@ fn operations(transaction: &Value) -> String {
 }
 
 #[test]
-fn a_transaction_more_or_less_is_one_difference() {
+fn new_or_missing_transaction_is_one_difference() {
     let folder = Folder::of_small();
     let mut lines = folder.expectation();
-    let (place, gone) = with_xid(&lines, "0x1d4d5b14");
-    lines.remove(place);
+    let (index, gone) = with_xid(&lines, "0x1d4d5b14");
+    lines.remove(index);
     folder.expect(&lines);
-    let told = |transaction: &Value| {
+    let described = |transaction: &Value| {
         format!(
             "transaction {} {}, connection 1 forward, frame {}",
             transaction["xid"].as_str().expect("a string"),
@@ -223,31 +223,31 @@ fn a_transaction_more_or_less_is_one_difference() {
             transaction["call"]["frame"]
         )
     };
-    assert_eq!(folder.differences(), [format!("new: {}", told(&gone))]);
+    assert_eq!(folder.differences(), [format!("new: {}", described(&gone))]);
     let mut another = gone.clone();
     another["xid"] = json!("0xdeadbeef");
-    lines.insert(place, gone.to_string());
+    lines.insert(index, gone.to_string());
     lines.insert(2, another.to_string());
     folder.expect(&lines);
-    assert_eq!(folder.differences(), [format!("missing: {}", told(&another))]);
+    assert_eq!(folder.differences(), [format!("missing: {}", described(&another))]);
 }
 
 /// The WRITE over the backchannel's connection, answered without credits.
 #[test]
-fn a_finding_that_comes_or_goes_is_told() {
+fn new_and_missing_findings_are_reported() {
     let folder = Folder::of_small();
     let clean = folder.expectation();
     let planted = planted::no_credits(SMALL, 0x1d4d_5b14);
     let original = std::fs::read(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
     folder.write(&format!("{SMALL}.pcap"), &planted.bytes);
-    let told = format!(
+    let finding = format!(
         "finding {} (violation, stands), XID 0x1d4d5b14, connection 1 forward, frame {}: a reply that grants no credits",
         planted::RULE,
         planted.frame
     );
     let differences = folder.differences();
     assert!(differences.contains(&"reply.credits: expected 64, found 0".to_owned()), "{differences:?}");
-    assert!(differences.contains(&format!("new: {told}")), "{differences:?}");
+    assert!(differences.contains(&format!("new: {finding}")), "{differences:?}");
     let judged_before = clean.iter().any(|line| line.contains("\"type\":\"finding\""));
     let remedy = differences.iter().any(|line| line.starts_with("the expectation has no findings: "));
     assert_ne!(remedy, judged_before, "{differences:?}");
@@ -256,7 +256,7 @@ fn a_finding_that_comes_or_goes_is_told() {
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"))
         .find(|line| line["rule"] == planted::RULE)
-        .expect("it is told for programs too");
+        .expect("JSON Lines have it too");
     assert_eq!((&deviation["change"], &deviation["of"]), (&json!("new"), &json!("finding")));
     assert_eq!((&deviation["frame"], &deviation["xid"]), (&json!(planted.frame), &json!("0x1d4d5b14")));
 
@@ -285,14 +285,14 @@ fn a_finding_that_comes_or_goes_is_told() {
     // The session without the fault.
     folder.write(&format!("{SMALL}.pcap"), &original);
     let differences = folder.differences();
-    assert!(differences.contains(&format!("missing: {told}")), "{differences:?}");
+    assert!(differences.contains(&format!("missing: {finding}")), "{differences:?}");
     assert!(!differences.iter().any(|line| line.starts_with("no findings")), "{differences:?}");
     assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
     assert_eq!(folder.expectation(), clean);
 }
 
 #[test]
-fn what_is_missing_in_the_capture_is_missing_in_the_summary_too() {
+fn missing_packets_change_the_capture_summary() {
     // Remove the last packets: the disconnect, and DESTROY_CLIENTID before it.
     let folder = Folder::of_small();
     let mut capture = samples::capture(SMALL);
@@ -301,8 +301,8 @@ fn what_is_missing_in_the_capture_is_missing_in_the_summary_too() {
     folder.write(&format!("{SMALL}.pcap"), &pcap::write(&capture));
     let differences = folder.differences();
     assert_eq!(differences[0], "the capture");
-    let whole = samples::capture(SMALL).packets.len();
-    assert!(differences.contains(&format!("records: expected {whole}, found {last}")), "{differences:?}");
+    let total = samples::capture(SMALL).packets.len();
+    assert!(differences.contains(&format!("records: expected {total}, found {last}")), "{differences:?}");
     assert!(
         differences.contains(&"state: expected \"closed\", found \"open\"".to_owned()),
         "{differences:?}"
@@ -310,7 +310,7 @@ fn what_is_missing_in_the_capture_is_missing_in_the_summary_too() {
 }
 
 #[test]
-fn output_is_bounded_and_counted() {
+fn differences_are_limited_and_counted() {
     let folder = Folder::of_small();
     let edited = |line: &String| match line.contains("\"direction\":\"forward\"") {
         true => line.replacen("\"credits\":128", "\"credits\":127", 1),
@@ -323,9 +323,9 @@ fn output_is_bounded_and_counted() {
         let output = folder.regress(&arguments);
         let printed = text(&output.stdout);
         assert!(printed.contains(&format!(": {calls} differences\n")), "{printed}");
-        let told =
+        let listed =
             printed.lines().filter(|line| line.contains("call.credits: expected 127, found 128")).count();
-        assert_eq!(told, shown, "{printed}");
+        assert_eq!(listed, shown, "{printed}");
         assert_eq!(printed.contains("not shown: --limit"), shown < calls);
     }
     let output = folder.regress(&["--format", "jsonl"]);
@@ -333,7 +333,7 @@ fn output_is_bounded_and_counted() {
 }
 
 #[test]
-fn a_broken_expectation_is_told_with_file_and_line() {
+fn broken_expectation_is_reported_with_its_line() {
     let folder = Folder::of_small();
     let mut lines = folder.expectation();
     lines[3].truncate(40);
@@ -350,7 +350,7 @@ fn a_broken_expectation_is_told_with_file_and_line() {
 }
 
 #[test]
-fn what_cannot_be_read_is_never_blessed() {
+fn unreadable_captures_are_not_blessed() {
     let folder = Folder::of_small();
     let expected = folder.expectation();
     let mut bytes = std::fs::read(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
@@ -369,7 +369,7 @@ fn what_cannot_be_read_is_never_blessed() {
 }
 
 #[test]
-fn where_nothing_can_be_written_nothing_is_blessed() {
+fn bless_without_write_access_changes_nothing() {
     // A folder has the name of the expectation. Users other than root cannot write into a read-only
     // folder.
     let folder = Folder::of_small();
@@ -380,7 +380,7 @@ fn where_nothing_can_be_written_nothing_is_blessed() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains(&format!("{SMALL}.expected.jsonl: ")), "{}", text(&output.stderr));
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("it can be read").collect();
-    assert_eq!(left.len(), 2, "nothing is left behind: {left:?}");
+    assert_eq!(left.len(), 2, "no temporary file is left: {left:?}");
 
     #[cfg(unix)]
     {
@@ -402,7 +402,7 @@ fn where_nothing_can_be_written_nothing_is_blessed() {
 }
 
 #[test]
-fn a_folder_without_captures_is_a_failure() {
+fn folder_without_captures_is_refused() {
     let folder = Folder::new();
     refused(&folder.regress(&[]), &["no capture"]);
     folder.write("notes.txt", b"There will be captures here.");
@@ -414,7 +414,7 @@ fn a_folder_without_captures_is_a_failure() {
 }
 
 #[test]
-fn an_expectation_without_its_capture_is_a_difference() {
+fn expectation_without_capture_is_a_difference() {
     let folder = Folder::of_small();
     folder.write("gone.expected.jsonl", b"{\"type\":\"capture\"}\n");
     let output = folder.regress(&[]);
@@ -427,7 +427,7 @@ fn an_expectation_without_its_capture_is_a_difference() {
 
 #[cfg(unix)]
 #[test]
-fn a_terminal_sees_no_control_characters_of_names() {
+fn control_characters_in_names_are_escaped() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = Folder::of_small();
     let bytes = std::fs::read(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
@@ -450,7 +450,7 @@ fn a_terminal_sees_no_control_characters_of_names() {
 }
 
 #[test]
-fn what_an_expectation_says_is_shown_without_control_characters() {
+fn control_characters_in_expectations_are_escaped() {
     let folder = Folder::of_small();
     let mut lines = folder.expectation();
     lines[4] = lines[4].replace("\"security\":\"sys\"", "\"security\":\"\u{9b}2J\",\"\u{9b}3J\":1");
@@ -474,7 +474,7 @@ fn manifest(digest: &str) -> String {
 const DIGEST: &str = "0ca38fe2604105e052f034f39fc09f085effab2d993236941cdc382ee9d09d89";
 
 #[test]
-fn a_manifest_is_verified_first() {
+fn manifest_is_verified_first() {
     let folder = Folder::of_small();
     folder.write("MANIFEST", manifest(DIGEST).as_bytes());
     assert_eq!(folder.regress(&[]).status.code(), Some(0));
@@ -508,7 +508,7 @@ fn a_manifest_is_verified_first() {
 }
 
 #[test]
-fn a_broken_manifest_is_told_with_its_line() {
+fn broken_manifest_is_reported_with_its_line() {
     let folder = Folder::of_small();
     let absolute = manifest(DIGEST).replace(SMALL, "/etc/passwd");
     let outside = manifest(DIGEST).replace(SMALL, "../outside");
@@ -527,7 +527,7 @@ fn a_broken_manifest_is_told_with_its_line() {
 }
 
 #[test]
-fn lines_have_their_columns_and_the_guide_shows_what_is_printed() {
+fn json_lines_and_guide_example_match_the_output() {
     let folder = Folder::of_small();
     let mut lines = folder.expectation();
     lines.remove(7);

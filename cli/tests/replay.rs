@@ -109,7 +109,7 @@ fn conveyance(reply: &Value) -> String {
 }
 
 #[test]
-fn another_session_differs_and_is_told() {
+fn another_session_differs() {
     let at = address();
     let Some(_server) = serving(&at, "nfs4.1-basic") else { return };
     let output = replay(&at, "nfs3-basic", &["--connection", "1", "--operation", "fsinfo"]);
@@ -123,7 +123,7 @@ fn another_session_differs_and_is_told() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_status_2() {
+fn unusable_recordings_and_options_are_status_2() {
     let refused = |output: Output, why: &str| {
         let complaint = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{complaint}");
@@ -145,20 +145,20 @@ fn what_cannot_be_replayed_is_status_2() {
 }
 
 #[test]
-fn a_snap_length_that_cut_the_calls_is_named() {
+fn snap_length_is_named_for_truncated_calls() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let cut = folder.path().join("cut.pcap");
-    let whole = std::fs::read(capture("nfs3-basic")).expect("it can be read");
+    let original = std::fs::read(capture("nfs3-basic")).expect("it can be read");
     // The global header, then records of 16 bytes and their data, each truncated to 200 bytes.
-    let mut out = whole[..24].to_vec();
+    let mut out = original[..24].to_vec();
     let mut at = 24;
-    while at < whole.len() {
-        let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
+    while at < original.len() {
+        let word = |at: usize| u32::from_le_bytes(original[at..at + 4].try_into().expect("four bytes"));
         let length = word(at + 8) as usize;
         let kept = length.min(200);
-        out.extend(&whole[at..at + 8]);
+        out.extend(&original[at..at + 8]);
         out.extend((kept as u32).to_le_bytes());
-        out.extend(&whole[at + 12..at + 16 + kept]);
+        out.extend(&original[at + 12..at + 16 + kept]);
         at += 16 + length;
     }
     std::fs::write(&cut, out).expect("it can be written");
@@ -199,17 +199,17 @@ fn complaint_of_server(capture: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_damaged_capture_is_told_by_both_commands() {
+fn both_commands_report_a_damaged_capture() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let file = folder.path().join("damaged.pcap");
     let path = file.to_str().expect("it is UTF-8");
-    let whole = std::fs::read(capture("nfs3-basic")).expect("it can be read");
+    let original = std::fs::read(capture("nfs3-basic")).expect("it can be read");
     // A capture truncated in the middle of a record, and one with a record that claims 4 GiB.
-    let cut = whole[..whole.len() / 2].to_vec();
-    let mut wild = whole.clone();
+    let cut = original[..original.len() / 2].to_vec();
+    let mut wild = original.clone();
     let mut at = 24;
-    while at < whole.len() / 2 {
-        at += 16 + u32::from_le_bytes(whole[at + 8..at + 12].try_into().expect("four bytes")) as usize;
+    while at < original.len() / 2 {
+        at += 16 + u32::from_le_bytes(original[at + 8..at + 12].try_into().expect("four bytes")) as usize;
     }
     wild[at + 8..at + 16].fill(0xff);
     for (bytes, why, is_refused) in [(&cut, "is cut short", false), (&wild, "damaged.pcap", true)] {
@@ -235,7 +235,7 @@ fn a_damaged_capture_is_told_by_both_commands() {
         }
         let line = text(&replayed.stderr).lines().next().unwrap_or_default();
         assert!(line.contains(why), "{line}");
-        assert!(complaint.lines().any(|told| told == line), "{complaint}");
+        assert!(complaint.lines().any(|other| other == line), "{complaint}");
         if is_refused {
             assert_eq!((replayed.status.code(), status), (Some(2), Some(2)), "{complaint}");
         }
@@ -260,7 +260,7 @@ fn caller(folder: &TempDir, message: &[u8], reply: u32) -> String {
 }
 
 #[test]
-fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() {
+fn oversized_reply_and_recorded_error_are_reported_once() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let path = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
     // READDIRPLUS with some 8000 bytes of results.
@@ -290,19 +290,19 @@ fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() 
         }
         Some(server.stop())
     };
-    let told = |lines: &[serde_json::Value]| {
+    let answers = |lines: &[serde_json::Value]| {
         let calls = of_type(lines, "peer_call").into_iter().filter(|call| call["procedure"] != 0);
         calls.map(|call| (call["rpc_status"].clone(), call["error"].clone())).collect::<Vec<_>>()
     };
     let Some(lines) = served(&capture("nfs3-basic"), &[65536, 4096], &["--save", &saved]) else { return };
-    let calls = told(&lines);
+    let calls = answers(&lines);
     let [fits, short] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!((fits.0.as_str(), fits.1.as_str()), (Some("SUCCESS"), None));
     let error = short.1.as_str().expect("there is one");
     assert!(short.0.is_null() && error.starts_with("ERR_CHUNK"), "{error}");
     // The responses of that server are a recording themselves: a reply, and an RDMA_ERROR.
     let Some(lines) = served(&saved, &[65536, 65536], &[]) else { return };
-    let calls = told(&lines);
+    let calls = answers(&lines);
     let [reply, recorded] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!((reply.0.as_str(), reply.1.as_str()), (Some("SUCCESS"), None));
     assert_eq!(recorded.1.as_str(), Some("as recorded: ERR_CHUNK"), "{recorded:?}");
@@ -312,7 +312,7 @@ fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() 
 
 /// One call has a fault: it alone differs, in the way that the specification describes.
 #[test]
-fn a_fault_is_one_difference() {
+fn injected_fault_is_one_difference() {
     let at = address();
     let Some(_server) = serving(&at, "nfs3-lossy") else { return };
     // A call that is not in the sample is answered with SYSTEM_ERR, accept_stat 5 (RFC 5531,
@@ -337,7 +337,7 @@ fn a_fault_is_one_difference() {
 /// Starting at a later call: earlier calls are omitted, but an NFSv4 session cannot start in its
 /// middle.
 #[test]
-fn from_a_call_on() {
+fn replay_starts_at_the_given_transaction() {
     let at = address();
     let Some(_server) = serving(&at, "nfs3-lossy") else { return };
     // The name that transaction 15 looks up did not exist at its first lookup, in transaction 9: a

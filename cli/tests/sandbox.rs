@@ -43,7 +43,7 @@ fn threads(process: &Child) -> Vec<(String, String)> {
 
 /// Waits until the process has a thread named `signals`: it is confined before that thread starts,
 /// and has not read any input yet.
-fn waits(process: &mut Child) -> Vec<(String, String)> {
+fn wait_until_confined(process: &mut Child) -> Vec<(String, String)> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).into_iter().flatten().flatten();
@@ -52,7 +52,7 @@ fn waits(process: &mut Child) -> Vec<(String, String)> {
             return threads(process);
         }
         assert!(process.try_wait().expect("it is ours").is_none(), "it has ended");
-        assert!(Instant::now() < until, "it does not come to read");
+        assert!(Instant::now() < until, "it does not start to read");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -88,7 +88,7 @@ fn reader(arguments: &[&str], out: &Path) -> Command {
 }
 
 #[test]
-fn every_command_is_confined_while_it_reads() {
+fn every_command_is_confined_while_reading() {
     if !can_confine() {
         return;
     }
@@ -96,7 +96,7 @@ fn every_command_is_confined_while_it_reads() {
     for arguments in READERS {
         let folder = folder();
         let mut process = reader(arguments, folder.path()).spawn().expect("the binary runs");
-        for (seccomp, no_new_privileges) in waits(&mut process) {
+        for (seccomp, no_new_privileges) in wait_until_confined(&mut process) {
             assert_eq!((&*seccomp, &*no_new_privileges), ("2", "1"), "{arguments:?}");
         }
         let mut input = process.stdin.take().expect("it was piped");
@@ -114,14 +114,14 @@ fn every_command_is_confined_while_it_reads() {
 fn full_pipe() -> (std::io::PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().expect("there are descriptors");
     // The default capacity of a pipe (pipe(7)).
-    writer.write_all(&[b'\n'; 65_536]).expect("it holds so much");
+    writer.write_all(&[b'\n'; 65_536]).expect("a pipe holds 64 KiB");
     (reader, writer)
 }
 
 // The name does not show that it is a capture, so it is decompressed to find out, on a thread,
 // before the command is confined.
 #[test]
-fn a_thread_that_ends_is_waited_for() {
+fn confinement_waits_for_finished_threads() {
     if !can_confine() {
         return;
     }
@@ -135,7 +135,7 @@ fn a_thread_that_ends_is_waited_for() {
     let (reader, writer) = full_pipe();
     let name = folder.path().to_str().expect("it is UTF-8");
     let mut process = command(&["packets", name]).stdout(writer).spawn().expect("the binary runs");
-    for (seccomp, no_new_privileges) in waits(&mut process) {
+    for (seccomp, no_new_privileges) in wait_until_confined(&mut process) {
         assert_eq!((&*seccomp, &*no_new_privileges), ("2", "1"));
     }
     drop(reader);
@@ -143,14 +143,14 @@ fn a_thread_that_ends_is_waited_for() {
 }
 
 #[test]
-fn regress_is_confined_too() {
+fn regress_is_confined() {
     if !can_confine() {
         return;
     }
     let (reader, writer) = full_pipe();
     let mut process =
         command(&["regress", "samples", "--verbose"]).stdout(writer).spawn().expect("the binary runs");
-    for (seccomp, no_new_privileges) in waits(&mut process) {
+    for (seccomp, no_new_privileges) in wait_until_confined(&mut process) {
         assert_eq!((&*seccomp, &*no_new_privileges), ("2", "1"));
     }
     drop(reader);
@@ -158,12 +158,12 @@ fn regress_is_confined_too() {
 }
 
 #[test]
-fn no_sandbox_leaves_the_process_as_it_is() {
+fn no_sandbox_leaves_the_process_unconfined() {
     let folder = folder();
     for position in [&["--no-sandbox", "analyze", "-"], &["analyze", "-", "--no-sandbox"]] {
         let mut process = reader(position, folder.path()).spawn().expect("the binary runs");
         let own = fs::read_to_string("/proc/self/status").expect("it is there");
-        for (seccomp, no_new_privileges) in waits(&mut process) {
+        for (seccomp, no_new_privileges) in wait_until_confined(&mut process) {
             assert!(own.contains(&format!("Seccomp:\t{seccomp}\n")), "{seccomp}");
             assert!(own.contains(&format!("NoNewPrivs:\t{no_new_privileges}\n")), "{no_new_privileges}");
         }
@@ -200,14 +200,14 @@ fn links_to_captures_are_followed() {
     }
     symlink(&captures, folder.path().join("link")).expect("it can be made");
     // The same packets at another capture point.
-    fs::create_dir(folder.path().join("place")).expect("it can be made");
-    symlink(at("two"), folder.path().join("place/two.pcap")).expect("it can be made");
+    fs::create_dir(folder.path().join("point")).expect("it can be made");
+    symlink(at("two"), folder.path().join("point/two.pcap")).expect("it can be made");
     let one = "captures/inner/nfs3-basic.pcap";
     for arguments in [
         &["analyze", one] as &[&str],
         &["analyze", "captures/inner"],
         &["analyze", "link"],
-        &["analyze", "link/nfs3-basic.pcap", "--with", "place"],
+        &["analyze", "link/nfs3-basic.pcap", "--with", "point"],
         &["check", one, "--allow", "invalidation-sender-flag"],
         &["check", one, "--policy", "link/rdmascope.toml", "--allow", "invalidation-sender-flag"],
         &["regress", "captures"],
@@ -225,7 +225,7 @@ fn links_to_captures_are_followed() {
 }
 
 #[test]
-fn outputs_that_are_no_plain_files_are_reached() {
+fn special_files_and_links_can_be_outputs() {
     let folder = folder();
     let capture = sample("nfs3-basic.pcap");
     fs::write(folder.path().join("target"), "").expect("it can be written");
@@ -248,7 +248,7 @@ fn outputs_that_are_no_plain_files_are_reached() {
 
 // The error is not caused by the sandbox.
 #[test]
-fn what_is_missing_is_reported_as_before() {
+fn sandbox_does_not_change_missing_file_errors() {
     refused(&run(&["analyze", "no-such.pcap"]), &["no-such.pcap", "No such file"]);
     refused(
         &run(&["export", "html", "samples/nfs3-basic.pcap", "--output", "no/such/page"]),
@@ -261,7 +261,7 @@ fn what_is_missing_is_reported_as_before() {
 
 /// Root reads a capture that belongs to another user and has mode 0600.
 #[test]
-fn root_reads_the_captures_of_others() {
+fn root_reads_captures_of_other_users() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
     let folder = folder();
     if folder.path().metadata().expect("it is there").uid() != 0 {

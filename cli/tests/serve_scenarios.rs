@@ -29,7 +29,7 @@ fn serving(at: &str, more: &[&str]) -> Option<Server> {
 /// Its lines and its exit status, once it has ended by itself.
 fn ended(mut server: Server) -> (Vec<Value>, Option<i32>) {
     let mut rest = std::mem::take(&mut server.first);
-    server.stdout.take().expect("nobody took it").read_to_string(&mut rest).expect("it can be read");
+    server.stdout.take().expect("it was not taken").read_to_string(&mut rest).expect("it can be read");
     let status = server.child.wait().expect("it ends");
     (parsed(&rest), status.code())
 }
@@ -48,7 +48,7 @@ fn verdicts(lines: &[Value]) -> Vec<(&str, Option<&str>, Option<&str>)> {
 }
 
 #[test]
-fn a_client_that_conforms() {
+fn conforming_client_is_status_0() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     // The scenario, the exit status of `peer call`, for which an RDMA_ERROR is not SUCCESS, and a
     // rule that finds it in the capture.
@@ -66,12 +66,12 @@ fn a_client_that_conforms() {
         assert_eq!((call.status.code(), text(&call.stderr)), (Some(called), ""), "{}", text(&call.stdout));
         let (lines, status) = ended(server);
         assert_eq!(status, Some(0), "{lines:?}");
-        let mut told = verdicts(&lines);
-        told.sort();
+        let mut judged = verdicts(&lines);
+        judged.sort();
         let mut expected =
             [(name, Some("conforms"), Some("on-this-connection")), ("reply-chunk-longer", None, None)];
         expected.sort();
-        assert_eq!(told, expected);
+        assert_eq!(judged, expected);
         let own = of_type(&lines, "peer_scenario").into_iter().find(|line| line["scenario"] == name);
         assert_eq!(own.expect("it ran")["target"], *from);
         let [end] = of_type(&lines, "peer_injected")[..] else { panic!("{lines:?}") };
@@ -133,7 +133,7 @@ fn wrong_client_reaches(at: &str, from: &str) -> bool {
 }
 
 #[test]
-fn a_client_that_breaks_the_rule_is_status_1() {
+fn violating_client_is_status_1() {
     let (at, from) = (address(), address());
     let Some(server) = serving(&at, &["reply-procedure-5"]) else { return };
     wrong_client(&at, &from);
@@ -225,7 +225,7 @@ fn verdicts_as_an_html_page() {
 }
 
 #[test]
-fn a_report_without_scenarios_is_refused() {
+fn report_without_scenarios_is_refused() {
     for format in ["junit", "html"] {
         let refused = run(&["peer", "serve", "--bind", &address(), "--format", format]);
         assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(2), ""), "{format}");
@@ -234,7 +234,7 @@ fn a_report_without_scenarios_is_refused() {
 }
 
 #[test]
-fn a_scenario_without_a_call_is_not_applicable() {
+fn scenario_without_a_call_is_not_applicable() {
     let at = address();
     let given = ["--bind", &at, "--socket", "udp", "--scenario", "reply-lost", "write-beyond-reply-chunk"];
     let Some(server) = Server::start(&[&given[..], &["--allow-destructive"]].concat()) else { return };
@@ -245,7 +245,7 @@ fn a_scenario_without_a_call_is_not_applicable() {
 }
 
 #[test]
-fn a_scenario_of_the_other_side_is_refused_with_the_command_that_runs_it() {
+fn scenario_of_the_other_side_names_its_command() {
     let at = address();
     let inject = run(&["peer", "inject", "--to", &at, "reply-twice"]);
     let serve = run(&["peer", "serve", "--bind", &at, "--scenario", "version-9"]);

@@ -9,7 +9,7 @@ use std::process::Output;
 const COMMANDS: [&str; 4] = ["analyze", "connections", "transactions", "packets"];
 
 /// Asserts that a command has the same output for other files, except for file names.
-fn same(command: &str, whole: &Output, parts: &Output) {
+fn same(command: &str, original: &Output, parts: &Output) {
     let cleaned = |output: &Output| {
         let mut lines = lines(output);
         lines
@@ -18,16 +18,16 @@ fn same(command: &str, whole: &Output, parts: &Output) {
             .for_each(|line| line["files"] = Value::Null);
         lines
     };
-    let (whole, parts) = (cleaned(whole), cleaned(parts));
-    assert!(!whole.is_empty());
-    for (index, (whole, part)) in whole.iter().zip(&parts).enumerate() {
-        assert_eq!(whole, part, "{command}: line {index}");
+    let (original, parts) = (cleaned(original), cleaned(parts));
+    assert!(!original.is_empty());
+    for (index, (original, part)) in original.iter().zip(&parts).enumerate() {
+        assert_eq!(original, part, "{command}: line {index}");
     }
-    assert_eq!(whole.len(), parts.len(), "{command}");
+    assert_eq!(original.len(), parts.len(), "{command}");
 }
 
 #[test]
-fn rotated_files_are_what_was_rotated() {
+fn rotated_files_equal_the_original_capture() {
     let name = "nfs3-basic.pcap";
     let pcap = Pcap::read(name);
     let third = pcap.records.len() / 3;
@@ -39,12 +39,12 @@ fn rotated_files_are_what_was_rotated() {
         Temporary::new(&format!("rotated-{part}.pcap"), &pcap.with(records))
     });
     for command in COMMANDS {
-        let whole = run(&[command, &sample(name), "--format", "jsonl"]);
+        let original = run(&[command, &sample(name), "--format", "jsonl"]);
         for [a, b, c] in [[0, 1, 2], [2, 0, 1]] {
             let files = [a, b, c].map(|index| files[index].path());
             let parts = run(&[&[command, "--format", "jsonl"], &files[..]].concat());
             assert_eq!(text(&parts.stderr), "", "they are one capture");
-            same(command, &whole, &parts);
+            same(command, &original, &parts);
         }
     }
 }
@@ -52,7 +52,7 @@ fn rotated_files_are_what_was_rotated() {
 /// A ring may have more files than the soft limit of open files, which is 1,024 on most systems.
 #[cfg(unix)]
 #[test]
-fn more_files_than_the_soft_limit() {
+fn more_files_than_the_soft_limit_are_read() {
     let name = "nfs3-basic.pcap";
     let pcap = Pcap::read(name);
     let files: Vec<Temporary> = pcap
@@ -85,16 +85,16 @@ fn more_files_than_the_soft_limit() {
         .lines()
         .filter(|line| line.contains(" others: ") || line.contains(".pcap: "))
         .collect();
-    let whole = format!("{} others: complete", files.len() - 1);
+    let others = format!("{} others: complete", files.len() - 1);
     assert_eq!(ends.len(), 2, "{ends:?}");
     assert!(
-        ends[0].contains(&format!("{}: cut short at byte ", files[50].path())) && ends[1].ends_with(&whole),
+        ends[0].contains(&format!("{}: cut short at byte ", files[50].path())) && ends[1].ends_with(&others),
         "{ends:?}"
     );
 }
 
 #[test]
-fn files_of_any_format_are_interleaved() {
+fn files_of_different_formats_are_interleaved() {
     let name = "nfs4.1-backchannel-recall.pcap";
     let pcap = Pcap::read(name);
     let mut parts = [Vec::new(), Vec::new()];
@@ -124,9 +124,9 @@ fn files_of_any_format_are_interleaved() {
         other.extend_from_slice(&record[16..]);
     }
     for command in COMMANDS {
-        let whole = run(&[command, &sample(name), "--format", "jsonl"]);
+        let original = run(&[command, &sample(name), "--format", "jsonl"]);
         let parts = with_input(&[command, plain.path(), "-", "--format", "jsonl"], &other);
-        same(command, &whole, &parts);
+        same(command, &original, &parts);
     }
 }
 
@@ -159,7 +159,7 @@ fn order(files: &[&str]) -> Vec<u64> {
 }
 
 #[test]
-fn equal_times_keep_the_order_of_the_command_line_and_a_file_keeps_its_own() {
+fn equal_times_keep_argument_and_file_order() {
     let one = Temporary::new("order-1.pcap", &capture(&[(10, 160), (20, 161), (15, 162), (30, 163)]));
     let two =
         Temporary::new("order-2.pcap", &capture(&[(10, 170), (12, 171), (20, 172), (20, 173), (40, 174)]));
@@ -170,7 +170,7 @@ fn equal_times_keep_the_order_of_the_command_line_and_a_file_keeps_its_own() {
 }
 
 #[test]
-fn one_that_is_no_capture_spoils_all_before_anything_is_analyzed() {
+fn invalid_file_is_refused_before_analysis() {
     let good = sample("nfs3-basic.pcap");
     let damaged = Temporary::new("damaged-at-once.pcap", &[&capture(&[])[..], &[0xff; 64]].concat());
     for command in COMMANDS {
@@ -182,7 +182,7 @@ fn one_that_is_no_capture_spoils_all_before_anything_is_analyzed() {
 }
 
 #[test]
-fn a_file_given_twice_is_refused() {
+fn file_given_twice_is_refused() {
     let file = sample("nfs3-basic.pcap");
     let other = sample("nfs3-lossy.pcap");
     refused(&run(&["analyze", &file, &other, &file]), &["nfs3-basic.pcap", "twice"]);
@@ -191,33 +191,34 @@ fn a_file_given_twice_is_refused() {
 }
 
 #[test]
-fn the_others_go_on_where_one_ends_early() {
+fn files_continue_after_one_ends_early() {
     let records = |length: u32| (1..=5).map(|second| (second * 10, length)).collect::<Vec<_>>();
-    let whole = Temporary::new("early-whole.pcap", &capture(&records(160)));
+    let complete = Temporary::new("early-complete.pcap", &capture(&records(160)));
     let bytes = capture(&records(170));
     let cut = Temporary::new("early-cut.pcap", &bytes[..24 + 2 * (16 + KEPT) + 30]);
     let bytes = [&capture(&records(180)[..3])[..], &[0xff; 64]].concat();
     let damaged = Temporary::new("early-damaged.pcap", &bytes);
-    let files = [cut.path(), whole.path(), damaged.path()];
+    let files = [cut.path(), complete.path(), damaged.path()];
 
     let report = run(&[&["analyze", "--format", "jsonl"], &files[..]].concat());
     assert_eq!(report.status.code(), Some(2));
     let first = text(&report.stdout).lines().next().expect("there is a report");
     let capture: Value = serde_json::from_str(first).expect("it is JSON");
     assert_eq!(capture["records"], 2 + 5 + 3);
-    let told = capture["files"].as_array().expect("an array");
+    let reported = capture["files"].as_array().expect("an array");
     let cut_short = json!({"offset": 24 + 2 * (16 + KEPT), "needed": 16 + KEPT, "available": 30});
-    assert_eq!(told[0], json!({"name": files[0], "cut_short": cut_short, "trouble": null}));
-    assert_eq!(told[1], json!({"name": files[1], "cut_short": null, "trouble": null}));
-    assert_eq!((&told[2]["name"], &told[2]["cut_short"]), (&json!(files[2]), &Value::Null));
-    assert!(told[2]["trouble"].as_str().expect("a string").contains("byte 260"), "{}", told[2]);
+    assert_eq!(reported[0], json!({"name": files[0], "cut_short": cut_short, "trouble": null}));
+    assert_eq!(reported[1], json!({"name": files[1], "cut_short": null, "trouble": null}));
+    assert_eq!((&reported[2]["name"], &reported[2]["cut_short"]), (&json!(files[2]), &Value::Null));
+    assert!(reported[2]["trouble"].as_str().expect("a string").contains("byte 260"), "{}", reported[2]);
     let warnings: Vec<&str> = text(&report.stderr).lines().collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("early-cut.pcap is cut short"), "{warnings:?}");
     assert!(warnings[1].contains("early-damaged.pcap") && warnings[1].contains("byte 260"), "{warnings:?}");
 
     let report = run(&[&["analyze"], &files[..]].concat());
-    for part in ["Capture of 3 files", "early-cut.pcap: cut short at byte 176", "early-whole.pcap: complete"]
+    for part in
+        ["Capture of 3 files", "early-cut.pcap: cut short at byte 176", "early-complete.pcap: complete"]
     {
         assert!(text(&report.stdout).contains(part), "{part}: {}", text(&report.stdout));
     }
@@ -240,7 +241,7 @@ fn folder_of(samples: &[&str]) -> tempfile::TempDir {
 }
 
 #[test]
-fn files_that_share_no_connection_are_told_of() {
+fn unrelated_files_cause_a_warning() {
     let files = ["nfs3-basic.pcap", "nfs4.1-basic.pcap"].map(sample);
     let [one, other] = [&*files[0], &*files[1]];
     for command in COMMANDS {
@@ -260,7 +261,7 @@ fn files_that_share_no_connection_are_told_of() {
 }
 
 #[test]
-fn each_file_by_itself() {
+fn each_option_reports_files_separately() {
     let files = ["nfs3-basic.pcap", "nfs4.1-basic.pcap"].map(sample);
     let [one, other] = [&*files[0], &*files[1]];
     for command in ["analyze", "check"] {
@@ -289,7 +290,7 @@ fn each_file_by_itself() {
 
 /// The exit status is the highest of all files, and an error in one does not affect the others.
 #[test]
-fn each_file_counts_in_the_exit_status() {
+fn exit_status_covers_each_file() {
     let (clean, broken) = (sample("connect-rejected.pcap"), sample("nfs3-basic.pcap"));
     let status =
         |files: &[&str]| run(&[&["check", "--each", "--level", "violation"], files].concat()).status.code();
@@ -306,7 +307,7 @@ fn each_file_counts_in_the_exit_status() {
 }
 
 #[test]
-fn a_folder_stands_for_its_captures() {
+fn folder_is_replaced_by_its_captures() {
     let folder = folder_of(&["nfs4.1-basic.pcap", "nfs3-basic.pcap"]);
     let path = folder.path().to_str().expect("the path is UTF-8");
     let files = [0, 1].map(|index| format!("{path}/ring.pcap{index}"));

@@ -10,13 +10,13 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The only line for a transaction or frame.
-fn shown(file: &str, what: &[&str]) -> Value {
-    shown_with_findings(file, what).0
+fn shown(file: &str, selection: &[&str]) -> Value {
+    shown_with_findings(file, selection).0
 }
 
 /// As [`shown`], with the findings after it.
-fn shown_with_findings(file: &str, what: &[&str]) -> (Value, Vec<Value>) {
-    let arguments = [&["show", file, "--format", "jsonl"], what].concat();
+fn shown_with_findings(file: &str, selection: &[&str]) -> (Value, Vec<Value>) {
+    let arguments = [&["show", file, "--format", "jsonl"], selection].concat();
     let mut lines = lines(&run(&arguments));
     let shown = lines.remove(0);
     assert!(lines.iter().all(|line| line["type"] == "finding" || line["type"] == "event"), "{lines:?}");
@@ -116,15 +116,15 @@ fn compare(name: &str, number: u64, client_calls: bool, alone: bool) -> Vec<Valu
             assert!(covered.contains(&frame.number), "in no rung: {frame:?}");
         }
         // A packet is a retransmission if it requests, or carries, PSNs that occurred before.
-        let mut there: HashSet<(&str, bool, u64)> = HashSet::new();
+        let mut seen: HashSet<(&str, bool, u64)> = HashSet::new();
         let mut repeated = 0;
         for frame in in_span.iter().filter(|frame| frame.opcode != 0x11) {
             let response = (0x0d..=0x10).contains(&frame.opcode);
             let packets = if frame.opcode == 0x0c { frame.dma_length.div_ceil(1024) } else { 1 };
             let psns: Vec<_> =
                 (0..packets).map(|index| (&*frame.source, response, frame.psn + index)).collect();
-            repeated += usize::from(there.contains(&psns[0]));
-            there.extend(psns);
+            repeated += usize::from(seen.contains(&psns[0]));
+            seen.extend(psns);
         }
         assert_eq!(again, repeated);
     }
@@ -138,7 +138,7 @@ fn count(rungs: &[Value], kind: &str) -> usize {
 }
 
 #[test]
-fn the_ladder_of_a_write_by_read_chunk() {
+fn ladder_of_write_with_read_chunk() {
     let rungs = compare("nfs4.2-basic", 22, true, true);
     assert_eq!((rungs[0]["kind"].as_str(), rungs[0]["from"].as_str()), (Some("call"), Some("requester")));
     assert_eq!(count(&rungs, "read-request"), count(&rungs, "read-response"));
@@ -152,7 +152,7 @@ fn the_ladder_of_a_write_by_read_chunk() {
 }
 
 #[test]
-fn the_ladder_of_a_read_by_write_chunk() {
+fn ladder_of_read_with_write_chunk() {
     let rungs = compare("nfs4.2-basic", 166, true, true);
     assert!(count(&rungs, "write") > 0 && count(&rungs, "read-request") == 0);
     let moved: u64 = rungs
@@ -164,21 +164,21 @@ fn the_ladder_of_a_read_by_write_chunk() {
 }
 
 #[test]
-fn the_ladder_of_a_long_reply() {
+fn ladder_of_long_reply() {
     let rungs = compare("nfs3-lossy", 10, true, true);
     let write = rungs.iter().find(|rung| rung["kind"] == "write").expect("the reply is in the Reply chunk");
     assert_eq!((write["part"].as_str(), write["from"].as_str()), (Some("reply-chunk"), Some("responder")));
 }
 
 #[test]
-fn the_ladder_of_a_write_under_loss() {
+fn ladder_of_write_with_packet_loss() {
     let rungs = compare("nfs3-lossy", 13, true, true);
     assert!(rungs.iter().filter(|rung| rung["again"] == true).count() > 100);
 }
 
 /// The one NAK of the sample, where tshark lists the only syndrome 0x60.
 #[test]
-fn the_ladder_of_a_read_that_was_refused() {
+fn ladder_of_read_with_nak() {
     let rungs = compare("nfs3-lossy", 19, true, false);
     let nak = rungs.iter().find(|rung| rung["kind"] == "nak").expect("there is one");
     assert_eq!((nak["nak"].as_str(), nak["from"].as_str()), (Some("PSN sequence error"), Some("requester")));
@@ -190,7 +190,7 @@ fn the_ladder_of_a_read_that_was_refused() {
 }
 
 #[test]
-fn the_ladder_of_a_backward_call() {
+fn ladder_of_backward_call() {
     let rungs = compare("nfs4.1-backchannel-recall", 28, false, false);
     assert_eq!(rungs[0]["from"], "requester");
     assert_eq!((count(&rungs, "call"), count(&rungs, "reply")), (1, 1));
@@ -199,7 +199,7 @@ fn the_ladder_of_a_backward_call() {
 /// The message before reduction of the WRITE, assembled from its parts, contains the Read chunk at
 /// its Position (xprtrdma_chunk_read in nfs3-basic.client.trace: 108).
 #[test]
-fn a_message_before_reduction() {
+fn message_before_reduction_is_assembled() {
     let line = shown(&sample("nfs3-basic.pcap"), &["--xid", "0x1b396a62", "--full"]);
     assert_eq!(line["type"], "exchange");
     let message = &line["call_message"];
@@ -218,7 +218,7 @@ fn a_message_before_reduction() {
 }
 
 #[test]
-fn what_is_not_there_or_not_clear_is_told_of_in_one_line() {
+fn missing_and_ambiguous_selections_are_refused() {
     let file = sample("nfs3-basic.pcap");
     refused(&run(&["show", &file, "--xid", "0xdead"]), &["0x0000dead", "rdmascope transactions"]);
     refused(&run(&["show", &file, "--transaction", "9999"]), &["9999"]);
@@ -236,7 +236,7 @@ fn what_is_not_there_or_not_clear_is_told_of_in_one_line() {
 }
 
 #[test]
-fn a_frame_names_its_transaction() {
+fn frame_names_its_transaction() {
     let file = sample("nfs3-basic.pcap");
     // Frame 68 is the call of the WRITE, frame 75 a READ response for it.
     for frame in ["68", "75"] {
@@ -248,9 +248,9 @@ fn a_frame_names_its_transaction() {
 
 /// Properties of every text line, at the minimum width and without colours.
 #[test]
-fn text_without_a_terminal() {
-    for (name, what) in [("nfs3-lossy", "13"), ("nfs4.1-backchannel-recall", "28"), ("nfs3-lossy", "10")] {
-        let output = binary::command(&["show", &sample(&format!("{name}.pcap")), "--transaction", what])
+fn text_is_ascii_within_80_columns_in_the_c_locale() {
+    for (name, number) in [("nfs3-lossy", "13"), ("nfs4.1-backchannel-recall", "28"), ("nfs3-lossy", "10")] {
+        let output = binary::command(&["show", &sample(&format!("{name}.pcap")), "--transaction", number])
             .env("LC_ALL", "C")
             .output()
             .expect("the binary runs");
@@ -273,11 +273,11 @@ fn evidence<'a>(exchange: &'a Value, rule: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_transaction_has_its_findings_and_they_are_marked_on_its_ladder() {
+fn transaction_findings_are_marked_on_its_ladder() {
     let planted = planted::no_credits("nfs3-basic", XID);
     let file = Temporary::new("show-transaction.pcap", &planted.bytes);
-    let what = ["--xid", "0x1b396a62"];
-    let (exchange, findings) = shown_with_findings(file.path(), &what);
+    let selection = ["--xid", "0x1b396a62"];
+    let (exchange, findings) = shown_with_findings(file.path(), &selection);
     let found: Vec<_> = findings.iter().filter(|finding| finding["rule"] == planted::RULE).collect();
     let [finding] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((&finding["level"], &finding["verdict"]), (&"violation".into(), &"stands".into()));
@@ -286,7 +286,7 @@ fn a_transaction_has_its_findings_and_they_are_marked_on_its_ladder() {
     let [rung] = rungs.as_slice() else { panic!("{rungs:?}") };
     assert_eq!((&rung["kind"], &rung["frame"]), (&"reply".into(), &planted.frame.into()));
 
-    let output = binary::command(&["show", file.path(), what[0], what[1]])
+    let output = binary::command(&["show", file.path(), selection[0], selection[1]])
         .env("LC_ALL", "C")
         .output()
         .expect("it runs");
@@ -304,13 +304,13 @@ fn a_transaction_has_its_findings_and_they_are_marked_on_its_ladder() {
     assert!(rows.iter().all(|row| row.chars().count() <= 80 && !row.ends_with(' ') && row.is_ascii()));
 
     // The original session.
-    let (exchange, findings) = shown_with_findings(&sample("nfs3-basic.pcap"), &what);
+    let (exchange, findings) = shown_with_findings(&sample("nfs3-basic.pcap"), &selection);
     assert!(findings.iter().all(|finding| finding["rule"] != planted::RULE), "{findings:?}");
     assert!(evidence(&exchange, planted::RULE).is_empty());
 }
 
 #[test]
-fn a_frame_has_the_findings_that_name_it() {
+fn frame_has_the_findings_that_name_it() {
     let planted = planted::no_credits("nfs3-basic", XID);
     let file = Temporary::new("show-frame.pcap", &planted.bytes);
     // The next packet is the ACK of the reply.
@@ -327,7 +327,7 @@ fn a_frame_has_the_findings_that_name_it() {
 /// Without the CM exchange the inline threshold is unknown, so a Send larger than the default of
 /// 1024 bytes may be too long (RFC 8166, section 3.3.3).
 #[test]
-fn what_is_inconclusive_is_marked_as_such() {
+fn inconclusive_findings_are_marked() {
     let mut capture = mutate::without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
     let is_reply = |packet: &pcap::Packet| {
         packet.source() == mutate::SERVER && packet.starts_message() && packet.opcode() == opcode::SEND_ONLY
@@ -336,7 +336,7 @@ fn what_is_inconclusive_is_marked_as_such() {
     let (frame, reply) = packets.filter(|(_, packet)| is_reply(packet)).nth(3).expect("there are replies");
     let payload = reply.data[reply.payload()].iter().copied();
     let longer: Vec<u8> = payload.chain(core::iter::repeat(0)).take(1028).collect();
-    reply.set_behind_bth(&longer);
+    reply.set_after_bth(&longer);
     let file = Temporary::new("show-inconclusive.pcap", &pcap::write(&capture));
     let number = shown(file.path(), &["--frame", &frame.to_string()])["transaction"].to_string();
     let (exchange, findings) = shown_with_findings(file.path(), &["--transaction", &number]);
@@ -354,22 +354,22 @@ fn what_is_inconclusive_is_marked_as_such() {
 }
 
 #[test]
-fn a_connection_that_is_not_there_is_named() {
+fn missing_connection_is_named() {
     let file = sample("nfs3-basic.pcap");
     let found = run(&["show", &file, "--xid", "0x0e396a62", "--connection", "9"]);
     refused(&found, &["no connection 9: the highest number is 1"]);
 }
 
 /// The events after the frame or transaction.
-fn events(file: &str, what: [&str; 2]) -> (Vec<Value>, String) {
-    let arguments = ["show", file, what[0], what[1]];
-    let mut behind = lines(&run(&[&arguments[..], &["--format", "jsonl"]].concat()));
-    behind.retain(|line| line["type"] == "event");
-    (behind, text(&run(&arguments).stdout).to_owned())
+fn events(file: &str, selection: [&str; 2]) -> (Vec<Value>, String) {
+    let arguments = ["show", file, selection[0], selection[1]];
+    let mut found = lines(&run(&[&arguments[..], &["--format", "jsonl"]].concat()));
+    found.retain(|line| line["type"] == "event");
+    (found, text(&run(&arguments).stdout).to_owned())
 }
 
 #[test]
-fn a_frame_has_the_events_that_it_shows() {
+fn frame_has_its_events() {
     let file = sample("connect-rejected.pcap");
     for frame in ["2", "4"] {
         let (found, printed) = events(&file, ["--frame", frame]);
@@ -388,7 +388,7 @@ fn a_frame_has_the_events_that_it_shows() {
 }
 
 #[test]
-fn a_call_without_a_reply_has_what_happened_to_its_connection_then() {
+fn call_without_reply_has_connection_events() {
     let mut capture = samples::capture("nfs3-basic");
     capture.packets.retain(|packet| packet.source() != mutate::SERVER || packet.xid() != Some(XID));
     let file = Temporary::new("show-no-reply.pcap", &pcap::write(&capture));
@@ -408,7 +408,7 @@ fn a_call_without_a_reply_has_what_happened_to_its_connection_then() {
 
 /// A reply in a Read chunk of the responder: its mechanism, and the times that come after it.
 #[test]
-fn a_pulled_reply_has_its_times() {
+fn pulled_reply_has_its_times() {
     let output = run(&["show", "samples/reliable-reply.pcap", "--transaction", "2"]);
     let shown = text(&output.stdout);
     for line in [

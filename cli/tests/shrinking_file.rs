@@ -24,7 +24,7 @@ fn cut(file: &Temporary) {
 
 /// The file is read on two threads while the command waits for the reader of its lines.
 #[test]
-fn on_two_threads() {
+fn shrinking_file_is_reported_with_two_threads() {
     let (_, ring) = ring("two-threads-ring.pcap");
     let had = std::fs::metadata(ring.path()).expect("it is there").len();
     let mut child = command(&["packets", ring.path(), "--format", "jsonl"])
@@ -48,10 +48,10 @@ fn on_two_threads() {
 /// A file as standard input is read like a file, from its current position: another program may
 /// have read its beginning.
 #[test]
-fn as_standard_input() {
+fn shrinking_standard_input_is_reported() {
     let pcap = Pcap::read("nfs3-basic.pcap");
     let capture = pcap.with(&pcap.records);
-    let file = Temporary::new("behind-a-preface.bin", &[b"preface", &capture[..]].concat());
+    let file = Temporary::new("after-a-preface.bin", &[b"preface", &capture[..]].concat());
     let mut input = File::open(file.path()).expect("it is there");
     input.read_exact(&mut [0; 7]).expect("it has a preface");
     let of_rest = command(&["analyze", "-"]).stdin(input).output().expect("the binary runs");
@@ -84,7 +84,7 @@ fn as_standard_input() {
 
 /// The file is read together with a slow pipe.
 #[test]
-fn by_every_command_that_reads_once() {
+fn every_streaming_command_reports_a_shrinking_file() {
     for arguments in [
         &["analyze"][..],
         &["connections"],

@@ -1,13 +1,14 @@
 //! `export pcapng` of selected transactions: the output gives the same results for them as the
-//! whole capture.
+//! complete capture.
 
 mod binary;
 
 use binary::{Temporary, json_lines, lines, run, sample, text};
 use serde_json::Value;
 
-/// A line without the numbers that differ in a smaller capture, and without what depends on other
-/// transactions: paths, and the parts of the server's time in which their data was in flight.
+/// A line without the numbers that differ in a smaller capture, and without the fields that depend
+/// on other transactions: paths, and the parts of the server's time in which their data was in
+/// flight.
 fn without_numbers(line: &Value) -> Value {
     const OTHERS: [&str; 5] = ["number", "connection", "frame", "file", "other_file"];
     const PARTS: [&str; 2] = ["sending", "idle"];
@@ -32,7 +33,7 @@ fn transactions(capture: &str, options: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn a_part_says_the_same_of_its_transactions() {
+fn slice_gives_the_same_transactions() {
     for name in ["nfs3-basic", "nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
         let capture = sample(&format!("{name}.pcap"));
         for options in [["--operation", "READ,WRITE"], ["--where", "latency > 3ms"]] {
@@ -52,7 +53,7 @@ fn a_part_says_the_same_of_its_transactions() {
 /// A TCP segment may contain messages of several transactions. The selected ones are complete, on a
 /// connection with its start and end.
 #[test]
-fn a_part_of_iwarp_has_its_transactions_and_more() {
+fn iwarp_slice_contains_its_transactions() {
     let in_order = |mut lines: Vec<Value>| {
         // Transactions are listed when they end, and a part may lack the segment that ends one.
         lines.sort_by_key(|line| line["xid"].to_string());
@@ -68,17 +69,17 @@ fn a_part_of_iwarp_has_its_transactions_and_more() {
             [capture.as_str(), part.path()].map(|capture| in_order(transactions(capture, &options)));
         assert!(!found.is_empty() && found == expected, "{name}");
         // The first connection of iwarp-reconnect was open when the capture started.
-        let [whole, part] = [capture.as_str(), part.path()].map(|capture| {
+        let [original, part] = [capture.as_str(), part.path()].map(|capture| {
             let connections = lines(&run(&["connections", capture, "--format", "jsonl"]));
             connections.iter().map(|line| (line["origin"].clone(), line["state"].clone())).collect::<Vec<_>>()
         });
-        assert_eq!(part, whole, "{name}");
+        assert_eq!(part, original, "{name}");
         assert!(part.contains(&("cm".into(), "closed".into())), "{name}: {part:?}");
     }
 }
 
 #[test]
-fn nothing_chosen_is_an_error_and_leaves_no_file() {
+fn empty_selection_is_an_error_and_leaves_no_file() {
     let folder = Temporary::new("slices-nothing", &[]);
     let path = format!("{}.pcapng", folder.path());
     let output = run(&["export", "pcapng", &sample("nfs3-basic.pcap"), "--output", &path, "--xid", "1"]);
@@ -93,7 +94,7 @@ fn of_kind(output: &[Value], kind: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_report_of_chosen_transactions_is_that_of_a_capture_of_them() {
+fn filtered_report_matches_the_report_on_a_slice() {
     let capture = sample("nfs4.1-basic.pcap");
     for options in [["--operation", "READ,WRITE"], ["--where", "bytes > 4KiB"], ["--file", "big*"]] {
         let part = Temporary::new(&format!("report-{}.pcapng", options[0].trim_start_matches('-')), &[]);
@@ -122,7 +123,7 @@ fn a_report_of_chosen_transactions_is_that_of_a_capture_of_them() {
 }
 
 #[test]
-fn what_was_not_chosen_is_no_silence() {
+fn unselected_transactions_cause_no_problems() {
     let capture = sample("nfs3-basic.pcap");
     let shown = run(&["analyze", &capture, "--operation", "FSINFO"]);
     let shown = text(&shown.stdout);
@@ -131,7 +132,7 @@ fn what_was_not_chosen_is_no_silence() {
 }
 
 #[test]
-fn findings_are_those_about_chosen_transactions() {
+fn findings_are_those_of_selected_transactions() {
     let capture = sample("nfs3-lossy.pcap");
     let findings = |options: &[&str]| {
         let output = run(&[&["check", &capture, "--format", "jsonl"], options].concat());
@@ -152,7 +153,7 @@ fn findings_are_those_about_chosen_transactions() {
 }
 
 #[test]
-fn every_export_takes_a_part() {
+fn every_export_accepts_a_filter() {
     let capture = sample("nfs3-basic.pcap");
     let folder = Temporary::new("slices-exports", &[]);
     let path = |end: &str| format!("{}-{end}", folder.path());
@@ -177,7 +178,7 @@ fn every_export_takes_a_part() {
 }
 
 #[test]
-fn a_comparison_of_chosen_transactions() {
+fn comparison_is_limited_to_selected_transactions() {
     let sides = [sample("nfs3-basic.pcap"), sample("nfs3-lossy.pcap")];
     let output = run(&["diff", &sides[0], &sides[1], "--operation", "READ", "--format", "jsonl"]);
     let lines = json_lines(text(&output.stdout));

@@ -20,10 +20,10 @@ fn count(lines: &[Value], wanted: &[(&str, &str)]) -> usize {
 const NFS4: [&str; 4] =
     ["nfs4.1-backchannel-recall", "nfs4.1-basic", "nfs4.2-basic", "nfs4.2-mtu4096-large-io"];
 
-/// Each mount is unmounted: everything opened was closed and everything delegated was returned, as
-/// often as the operations say.
+/// Each mount is unmounted: every open was closed and every delegation was returned, as often as
+/// the capture has the operations.
 #[test]
-fn operations_of_the_samples_are_in_balance() {
+fn state_matches_the_operations_of_the_samples() {
     for name in NFS4 {
         let path = sample(&format!("{name}.pcap"));
         let mut operations: BTreeMap<String, usize> = BTreeMap::new();
@@ -61,7 +61,7 @@ fn operations_of_the_samples_are_in_balance() {
 }
 
 #[test]
-fn filters_choose_and_the_summary_is_of_all() {
+fn filters_select_lines_and_the_summary_counts_all() {
     let path = sample("nfs4.1-backchannel-recall.pcap");
     let all = lines(&["state", &path]);
     let some = |arguments: &[&str]| lines(&[&["state", &path], arguments].concat());
@@ -88,7 +88,7 @@ fn filters_choose_and_the_summary_is_of_all() {
 
 /// An open has the same file as its OPEN in `transactions`.
 #[test]
-fn files_have_their_paths() {
+fn opens_have_the_paths_of_their_files() {
     for name in NFS4 {
         let path = sample(&format!("{name}.pcap"));
         let transactions = lines(&["transactions", &path]);

@@ -11,14 +11,14 @@ use std::process::Output;
 const SAMPLES: [&str; 2] = ["nfs4.1-basic.pcap", "nfs3-lossy.pcap"];
 
 /// The output of a command on a sample.
-fn said(name: &str, sample_name: &str, options: &str) -> Output {
+fn output_of(name: &str, sample_name: &str, options: &str) -> Output {
     let capture = sample(sample_name);
     let arguments: Vec<&str> = [name, &capture].into_iter().chain(options.split_whitespace()).collect();
     run(&arguments)
 }
 
 fn printed(name: &str, sample_name: &str, options: &str) -> String {
-    let output = said(name, sample_name, options);
+    let output = output_of(name, sample_name, options);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{name} {options}: {}", text(&output.stderr));
     text(&output.stdout).to_owned()
 }
@@ -99,7 +99,7 @@ const LISTING: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn csv_and_tsv_have_what_json_has() {
+fn csv_and_tsv_match_json_lines() {
     for sample in SAMPLES {
         for (name, kind) in LISTING {
             let objects = objects(name, sample, kind);
@@ -123,7 +123,7 @@ fn csv_and_tsv_have_what_json_has() {
 }
 
 #[test]
-fn fields_are_picked_by_name() {
+fn fields_are_selected_by_name() {
     let objects = objects("transactions", SAMPLES[0], "transaction");
     let fields = "xid,call.read_chunks.segments.length,latency,operations,call.frame";
     let heading = fields.replace("latency", "latency_ns");
@@ -152,7 +152,7 @@ fn fields_are_picked_by_name() {
 }
 
 #[test]
-fn json_lines_hold_the_fields_that_were_picked() {
+fn json_lines_have_the_selected_fields() {
     for sample in SAMPLES {
         let all = objects("transactions", sample, "transaction");
         let options = "--format jsonl --fields number,latency,call.read_chunks,reply.frame,operations";
@@ -211,7 +211,7 @@ fn lines_are_sorted_by_a_field() {
 
 /// The WRITE waited for 119 s until the capture ended. All other calls have replies within 1 ms.
 #[test]
-fn a_call_without_a_reply_is_sorted_by_its_wait() {
+fn call_without_reply_is_sorted_by_its_wait() {
     let case = root().join("tests/cases/c25-one-stuck.pcap");
     let case = case.to_str().expect("the path is UTF-8");
     for field in ["latency", "latency_ns", "waited_ns"] {
@@ -222,7 +222,7 @@ fn a_call_without_a_reply_is_sorted_by_its_wait() {
 }
 
 #[test]
-fn times_are_those_of_the_clock_asked_for() {
+fn times_use_the_selected_clock() {
     let packets = objects("packets", SAMPLES[0], "packet");
     let nanoseconds =
         |object: &Value| object["time"].as_str().unwrap().parse::<Timestamp>().unwrap().as_nanosecond();
@@ -258,7 +258,7 @@ fn times_are_those_of_the_clock_asked_for() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     for (options, complaint) in [
         ("transactions --fields numbr", "a transaction has no field with this name: did you mean number"),
         ("transactions --fields call.frame,cal.frame", "did you mean call.frame"),
@@ -272,20 +272,20 @@ fn what_makes_no_sense_is_refused() {
         ("check --format csv --time delta", "--time"),
     ] {
         let (name, options) = options.split_once(' ').expect("a command has options");
-        let output = said(name, SAMPLES[0], options);
+        let output = output_of(name, SAMPLES[0], options);
         assert_eq!(output.status.code(), Some(2), "{name} {options}");
         assert_eq!(text(&output.stdout), "", "{name} {options}");
         assert!(text(&output.stderr).contains(complaint), "{name} {options}: {}", text(&output.stderr));
     }
-    refused(&said("packets", SAMPLES[0], "--format jsonl --time delta"), &["--time", "absolute"]);
-    refused(&said("check", SAMPLES[0], "--fields rule"), &["--fields", "--format csv"]);
-    refused(&said("check", SAMPLES[0], "--format sarif --top 1"), &["--top"]);
-    refused(&said("check", SAMPLES[0], "--format csv --each"), &["--each", "jsonl"]);
+    refused(&output_of("packets", SAMPLES[0], "--format jsonl --time delta"), &["--time", "absolute"]);
+    refused(&output_of("check", SAMPLES[0], "--fields rule"), &["--fields", "--format csv"]);
+    refused(&output_of("check", SAMPLES[0], "--format sarif --top 1"), &["--top"]);
+    refused(&output_of("check", SAMPLES[0], "--format csv --each"), &["--each", "jsonl"]);
     refused(&run(&["check", "--rules", "--format", "csv"]), &["tables list findings"]);
 }
 
 #[test]
-fn shells_complete_the_names_of_fields() {
+fn completions_include_field_names() {
     let script = run(&["completions", "fish"]);
     let script = text(&script.stdout);
     let completed = |name: &str, option: &str| {
@@ -300,16 +300,17 @@ fn shells_complete_the_names_of_fields() {
 }
 
 #[test]
-fn a_heading_stands_above_no_lines_and_no_heading_above_no_capture() {
+fn empty_table_has_a_heading_and_failed_input_has_none() {
     let empty = printed("transactions", SAMPLES[0], "--format csv --fields number --sort number --xid 0x1");
     assert_eq!(empty, "number\n");
-    assert_eq!(lines(&said("transactions", SAMPLES[0], "--format jsonl --xid 0x1")), Vec::<Value>::new());
+    let empty = output_of("transactions", SAMPLES[0], "--format jsonl --xid 0x1");
+    assert_eq!(lines(&empty), Vec::<Value>::new());
     refused(&run(&["transactions", "Cargo.toml", "--format", "csv"]), &["Cargo.toml"]);
 }
 
 /// `--where` selects the lines whose JSON fields match.
 #[test]
-fn expressions_choose_lines() {
+fn expressions_select_lines() {
     let number = |line: &Value, name: &str| line.pointer(name).and_then(Value::as_u64).unwrap_or_default();
     type Holds<'a> = &'a dyn Fn(&Value) -> bool;
     let has = |line: &Value, name: &str| {
@@ -346,7 +347,7 @@ fn expressions_choose_lines() {
 
 /// Each command accepts the expression in its help.
 #[test]
-fn the_examples_of_expressions_are_valid() {
+fn expressions_in_the_help_are_valid() {
     for command in ["transactions", "packets", "state", "events", "connections", "check", "analyze"] {
         let help = run(&[command, "-h"]);
         let help = text(&help.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -354,25 +355,25 @@ fn the_examples_of_expressions_are_valid() {
         let example = rest.split('`').nth(1).expect("it has an example");
         let format = if command == "check" { &["--format", "csv"][..] } else { &[] };
         let output = run(&[&[command, &sample("nfs3-lossy.pcap"), "--where", example], format].concat());
-        let said = text(&output.stderr);
+        let stderr = text(&output.stderr);
         assert!(
-            ["", "rdmascope: no transaction matches the filter\n"].contains(&said),
-            "{command} {example}: {said}"
+            ["", "rdmascope: no transaction matches the filter\n"].contains(&stderr),
+            "{command} {example}: {stderr}"
         );
     }
 }
 
 #[test]
-fn a_mistake_in_an_expression_is_shown() {
+fn expression_errors_show_their_position() {
     for command in ["transactions", "packets", "connections", "events"] {
         let output = run(&[command, &sample("nfs3-lossy.pcap"), "--where", "conection == 1"]);
         assert_eq!(output.status.code(), Some(2), "{command}");
         assert_eq!(text(&output.stdout), "");
-        let said = text(&output.stderr);
+        let stderr = text(&output.stderr);
         assert!(
-            said.contains("lines have no field conection: did you mean connection")
-                && said.contains("\n  conection == 1\n  ^\n"),
-            "{command}: {said}"
+            stderr.contains("lines have no field conection: did you mean connection")
+                && stderr.contains("\n  conection == 1\n  ^\n"),
+            "{command}: {stderr}"
         );
     }
     let output = run(&["check", &sample("nfs3-lossy.pcap"), "--where", "rule == x"]);

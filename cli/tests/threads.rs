@@ -53,7 +53,7 @@ fn threads_do_not_change_the_output() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_threads() {
+fn closed_output_pipe_ends_the_threads() {
     let file = Temporary::new("left.pcap", &long());
     let output = abandoned(&["transactions", file.path()]);
     assert_eq!(text(&output.stderr), "");

@@ -73,7 +73,7 @@ fn folder() -> TempDir {
 }
 
 #[test]
-fn the_tour_shows_what_is_printed() {
+fn tour_output_matches_the_commands() {
     let document = std::fs::read_to_string(root().join("docs/tour.md")).expect("it is there");
     let binary = Path::new(env!("CARGO_BIN_EXE_rdmascope")).parent().expect("it is in a folder");
     let path = std::env::var("PATH").expect("there is a path");
@@ -100,7 +100,7 @@ fn the_tour_shows_what_is_printed() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn comparison_allows_marked_omissions_only() {
     let printed = ["a", "b  ", "c c", "d"];
     for right in [&["a", "b", "c c", "d"][..], &["…", "d"], &["a", "…"], &["…", "b", "c…", "…"], &["…"]]
     {

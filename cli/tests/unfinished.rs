@@ -46,7 +46,7 @@ fn words(words: &[String]) -> Vec<&str> {
 
 /// Regression test: root replaced a link to something other than a regular file.
 #[test]
-fn what_is_no_file_is_written_to() {
+fn special_file_is_written_in_place() {
     let folder = folder();
     let link = path(&folder, "link");
     symlink("/proc/self/fd/1", &link).expect("a link can be made");
@@ -76,7 +76,7 @@ fn standard_output_is_not_replaced() {
 }
 
 #[test]
-fn a_link_to_nothing_is_not_replaced() {
+fn dangling_link_is_not_replaced() {
     let folder = folder();
     let link = path(&folder, "link");
     symlink("nowhere", &link).expect("a link can be made");
@@ -90,7 +90,7 @@ fn a_link_to_nothing_is_not_replaced() {
 }
 
 #[test]
-fn a_file_keeps_its_mode_and_a_link_to_it_stays() {
+fn replaced_file_keeps_its_mode_and_link() {
     let folder = folder();
     let (file, link) = (path(&folder, "file"), path(&folder, "link"));
     symlink("file", &link).expect("a link can be made");
@@ -125,16 +125,16 @@ fn signal(child: &std::process::Child, name: &str) {
     assert!(status.expect("kill(1) is there").success());
 }
 
-fn until(what: &str, mut is: impl FnMut() -> bool) {
+fn until(condition: &str, mut is_met: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+    while !is_met() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{condition}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn a_signal_leaves_nothing_behind() {
+fn signal_leaves_no_files() {
     for arguments in [
         &["export", "parquet", "-", "--capture", "x", "--output", "new/tables"][..],
         &["export", "html", "-", "--output", "page.html"],
@@ -143,8 +143,8 @@ fn a_signal_leaves_nothing_behind() {
         let folder = folder();
         let output = arguments.last().expect("there are some");
         let output = path(&folder, output);
-        let whole = [&arguments[..arguments.len() - 1], &[&output]].concat();
-        let mut child = waiting(&whole);
+        let full_arguments = [&arguments[..arguments.len() - 1], &[&output]].concat();
+        let mut child = waiting(&full_arguments);
         if arguments[1] == "parquet" {
             until("the tables are begun", || folder.path().join("new/tables").is_dir());
         }
@@ -177,14 +177,14 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// write them, so that it cannot end before the signal arrives. Under load the signal is handled so
 /// late that all files have their names, or the process has ended.
 #[test]
-fn a_signal_while_extract_writes_leaves_nothing_behind() {
+fn signal_during_extract_leaves_no_files() {
     let file = sample("nfs4.2-mtu4096-large-io.pcap");
     // The control: without a signal.
     let undisturbed = folder();
     let files = path(&undisturbed, "new/files");
     assert!(run(&["extract", &file, "--files", &files]).status.success());
-    let whole = contents(undisturbed.path());
-    assert!(whole.len() > 1);
+    let expected = contents(undisturbed.path());
+    assert!(expected.len() > 1);
     for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
         let hit = (0..20).any(|_| {
             let folder = folder();
@@ -207,7 +207,7 @@ fn a_signal_while_extract_writes_leaves_nothing_behind() {
             signal(&child, "CONT");
             let status = child.wait().expect("it ends");
             if is_writing && (status.success() || !names(folder.path()).is_empty()) {
-                assert!(contents(folder.path()) == whole, "{name}: {:?}", contents(folder.path()).keys());
+                assert!(contents(folder.path()) == expected, "{name}: {:?}", contents(folder.path()).keys());
                 return false;
             }
             if is_writing {
@@ -221,9 +221,9 @@ fn a_signal_while_extract_writes_leaves_nothing_behind() {
 
 /// As in tcpdump and tshark, the first Ctrl-C ends the input, and the results so far are shown.
 #[test]
-fn ctrl_c_ends_a_pipe() {
+fn ctrl_c_ends_piped_input() {
     let pcap = Pcap::read("nfs3-basic.pcap");
-    let whole = |arguments: &[&str]| with_input(arguments, &pcap.with(&pcap.records)).stdout;
+    let uninterrupted = |arguments: &[&str]| with_input(arguments, &pcap.with(&pcap.records)).stdout;
     for arguments in [
         &["check", "-", "--allow", "invalidation-sender-flag", "--format", "jsonl"][..],
         &["transactions", "-"],
@@ -240,13 +240,13 @@ fn ctrl_c_ends_a_pipe() {
         signal(&child, "INT");
         assert_eq!(child.wait().expect("it ends").code(), Some(0), "{arguments:?}");
         let printed = reader.join().expect("it does not panic").expect("it can be read");
-        assert!(printed == whole(arguments), "{arguments:?}");
+        assert!(printed == uninterrupted(arguments), "{arguments:?}");
         drop(input);
     }
 }
 
 #[test]
-fn ctrl_c_ends_a_command_that_has_no_pipe_to_read_or_is_hit_twice() {
+fn second_ctrl_c_or_ctrl_c_without_pipe_ends_the_command() {
     let mut child = waiting(&["analyze", "-"]);
     signal(&child, "INT");
     signal(&child, "INT");
@@ -275,7 +275,7 @@ fn limited(arguments: &[&str], kilobytes: u32) -> std::process::Output {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_behind() {
+fn full_disk_leaves_no_files() {
     for (arguments, output) in [
         (&["export", "html"][..], "page.html"),
         (&["export", "pcapng"], "page.pcapng"),
@@ -291,8 +291,8 @@ fn a_full_disk_leaves_nothing_behind() {
             _ => "--out",
         };
         let output = path(&folder, output);
-        let whole = [arguments, &[&file, option, &output]].concat();
-        let found = limited(&whole, 8);
+        let full_arguments = [arguments, &[&file, option, &output]].concat();
+        let found = limited(&full_arguments, 8);
         assert_eq!(found.status.code(), Some(2), "{arguments:?}: {}", text(&found.stderr));
         assert!(text(&found.stderr).contains("File too large"), "{arguments:?}: {}", text(&found.stderr));
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{arguments:?}");
@@ -301,7 +301,7 @@ fn a_full_disk_leaves_nothing_behind() {
 
 /// An expectation that cannot be written completely stays unchanged.
 #[test]
-fn a_full_disk_leaves_the_old_expectation() {
+fn full_disk_keeps_the_old_expectation() {
     let folder = folder();
     fs::copy(sample("nfs3-basic.pcap"), folder.path().join("a.pcap")).expect("there is room");
     let (file, before) = (path(&folder, "a.expected.jsonl"), "{\"type\":\"finding\"}\n");
@@ -309,8 +309,8 @@ fn a_full_disk_leaves_the_old_expectation() {
     fs::write(&file, before).expect("there is room");
     let found = limited(&arguments, 8);
     assert_eq!(found.status.code(), Some(2), "{}", text(&found.stderr));
-    let said = format!("{}{}", text(&found.stdout), text(&found.stderr));
-    assert!(said.contains("a.expected.jsonl: cannot be written: File too large"), "{said}");
+    let printed = format!("{}{}", text(&found.stdout), text(&found.stderr));
+    assert!(printed.contains("a.expected.jsonl: cannot be written: File too large"), "{printed}");
     assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
     let mut left = names(folder.path());
     left.sort();
@@ -321,7 +321,7 @@ fn a_full_disk_leaves_the_old_expectation() {
 }
 
 #[test]
-fn what_is_no_capture_makes_no_folder() {
+fn invalid_capture_makes_no_folder() {
     let folder = folder();
     let found = run(&["export", "parquet", "README.md", "--output", &path(&folder, "new/tables")]);
     assert_eq!(found.status.code(), Some(2));
@@ -329,7 +329,7 @@ fn what_is_no_capture_makes_no_folder() {
 }
 
 #[test]
-fn the_folder_for_temporary_files_is_named() {
+fn temporary_folder_is_named_in_the_error() {
     let input = fs::File::open(sample("nfs3-basic.pcap")).expect("it is there");
     let mut export = command(&["export", "html", "-", "--output", "-"]);
     let found = export.env("TMPDIR", "/nowhere/at/all").stdin(input).output().expect("the binary runs");
@@ -340,7 +340,7 @@ fn the_folder_for_temporary_files_is_named() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_no_success() {
+fn unwritable_output_is_an_error() {
     if !Path::new("/dev/full").exists() {
         eprintln!("SKIPPED: there is no /dev/full");
         return;

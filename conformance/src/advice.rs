@@ -287,9 +287,9 @@ impl Costs {
         if latency < SLOW || transaction.direction == Direction::Backward {
             return;
         }
-        let is_whole =
+        let is_complete =
             [call, reply].iter().all(|message| message.missing.is_empty() && message.stop.is_none());
-        if !is_whole || self.was_disturbed(call.first.time) {
+        if !is_complete || self.was_disturbed(call.first.time) {
             self.unclear.0 = self.unclear.0.saturating_add(latency);
             return;
         }
@@ -387,8 +387,8 @@ impl Memory for Costs {
         }
     }
 
-    fn observed(&mut self, what: &Observed<'_>, known: &Known) {
-        match what {
+    fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
+        match observed {
             Observed::Repeated(repeated) => {
                 let sums = &mut self.repeated[repeated.from];
                 let Some(first) = repeated.first else { return };
@@ -518,13 +518,13 @@ fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &m
         if *packets < ENOUGH && *rnr_naks < ENOUGH {
             continue;
         }
-        let (who, sent) = if end == view.requester {
+        let (role, sent) = if end == view.requester {
             ("client", &connection.requester.sent)
         } else {
             ("server", &connection.responder.sent)
         };
         let message = format!(
-            "the {who} retransmitted {packets} packets with {} of payload, and waited {} before \
+            "the {role} retransmitted {packets} packets with {} of payload, and waited {} before \
                 that (of {} packets that it sent, acknowledgements included; NAKs: {naks}, RNR \
                 NAKs: {rnr_naks})",
             Size(*bytes),

@@ -161,8 +161,8 @@ fn exceeds_entries(operation: &Operation) -> Option<(u64, u64)> {
 
 /// The stable_how of a result, and the higher one of its arguments.
 fn stable(operation: &Operation) -> Option<(u8, u8)> {
-    let [Some(asked), Some(found)] = operation.stable else { return None };
-    (operation.status == Some(0) && found < asked).then_some((found, asked))
+    let [Some(requested), Some(found)] = operation.stable else { return None };
+    (operation.status == Some(0) && found < requested).then_some((found, requested))
 }
 
 /// The fault of a body.
@@ -172,17 +172,17 @@ enum Fault {
     /// A word has a value that is not allowed.
     Value(Stop),
     /// This number of bytes follows it.
-    Behind(u32),
+    Trailing(u32),
 }
 
 /// The least number of bytes after a body that are not the roundup padding of a reduced item or of
 /// a stream in a chunk. reduced-payload-padding and long-message-padding cover those.
 const SOME: u32 = 4;
-/// The newest minor version of NFS version 4 that rdmascope knows.
+/// The newest minor version of NFS version 4 that rdmascope supports.
 const MINOR: u32 = 2;
 
 /// The bytes after a body that no other rule covers.
-fn behind(message: &Message, is_reply: bool) -> Option<u32> {
+fn trailing_bytes(message: &Message, is_reply: bool) -> Option<u32> {
     let moves = |chunk: &Chunk| is_reply && Segment::total(&chunk.segments) > 0;
     let is_plain = message.procedure == Procedure::Msg
         && message.read_chunks.is_empty()
@@ -206,24 +206,24 @@ fn fault_of(message: &Message, transaction: &Transaction, is_reply: bool) -> Opt
             Some(Fault::Value(stop))
         }
         Some(_) => None,
-        None => behind(message, is_reply).map(Fault::Behind),
+        None => trailing_bytes(message, is_reply).map(Fault::Trailing),
     }
 }
 
 /// Describes a fault as a finding with its values.
-fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::String) -> Finding) -> Finding {
+fn describe(fault: &Fault, subject: &str, finding: impl FnOnce(alloc::string::String) -> Finding) -> Finding {
     match fault {
         Fault::Short(stop) => finding(format!(
-            "{what} end early: at byte {} of the RPC message {} bytes are missing",
+            "{subject} end early: at byte {} of the RPC message {} bytes are missing",
             stop.offset,
             stop.needed.saturating_sub(stop.available)
         ))
         .values(Value::Bytes(stop.available as u64), Value::Bytes(stop.needed as u64)),
         Fault::Value(stop) => finding(format!(
-            "{what} have a word at byte {} of the RPC message that is not allowed",
+            "{subject} have a word at byte {} of the RPC message that is not allowed",
             stop.offset
         )),
-        Fault::Behind(bytes) => finding(format!("{bytes} bytes after {what}"))
+        Fault::Trailing(bytes) => finding(format!("{bytes} bytes after {subject}"))
             .values(Value::Bytes(u64::from(*bytes)), Value::Bytes(0)),
     }
 }
@@ -232,8 +232,8 @@ fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings
     let Some(call) = transaction.call.as_ref() else { return };
     let Some(fault) = fault_of(call, transaction, false) else { return };
     let succeeded = transaction.status == Some(0);
-    let is_known_there = matches!(fault, Fault::Value(_)) && succeeded;
-    if is_known_there
+    let is_accepted = matches!(fault, Fault::Value(_)) && succeeded;
+    if is_accepted
         || view.unmatched.is_reused(view.caller(transaction.direction), transaction.xid)
         || header::fault::fault_of(call, transaction.xid).is_some()
         || !has_own_reads(transaction, call)
@@ -248,7 +248,7 @@ fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings
 /// Whether each Read chunk of a call is an argument, or holds the Payload stream.
 fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
     read::has_sound_positions(call)
-        && !read::has_stream_twice(call)
+        && !read::has_two_streams(call)
         && call.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0).all(
             |(index, chunk)| {
                 transaction.details.operations.iter().filter_map(|operation| operation.argument_item).any(
@@ -272,11 +272,11 @@ fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
         return;
     }
     let finding = |words| chunks::by_answerer(transaction, view, words);
-    let what = match transaction.rpc_status {
+    let subject = match transaction.rpc_status {
         Some(status) if status.has_no_results() => "a reply that has no results",
         _ => "the results",
     };
-    findings.add(chunks::paired(transaction, view, describe(&fault, what, finding)));
+    findings.add(chunks::paired(transaction, view, describe(&fault, subject, finding)));
 }
 
 /// Whether arguments and results of a transaction were read.
@@ -333,11 +333,11 @@ fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
 fn result_stable(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     const NAMES: [&str; 3] = ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"];
     let operations = transaction.details.operations.iter().filter(|_| is_read(transaction));
-    for (found, asked) in operations.filter_map(stable) {
-        let [found, asked] = [found, asked].map(|value| NAMES[usize::from(value)]);
-        let words = format!("a WRITE that asked for {asked} was committed as {found}");
+    for (found, requested) in operations.filter_map(stable) {
+        let [found, requested] = [found, requested].map(|value| NAMES[usize::from(value)]);
+        let words = format!("a WRITE that asked for {requested} was committed as {found}");
         let finding = chunks::by_answerer(transaction, view, words);
-        let finding = finding.values(Value::Name(found), Value::Name(asked));
+        let finding = finding.values(Value::Name(found), Value::Name(requested));
         findings.add(chunks::paired(transaction, view, finding));
     }
 }
@@ -347,14 +347,14 @@ fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     else {
         return;
     };
-    let is_right = bodies::is_called(transaction, call)
-        && behind(call, false).is_none()
-        && transaction.reply.as_ref().is_none_or(|reply| behind(reply, true).is_none())
+    let is_correct = bodies::is_called(transaction, call)
+        && trailing_bytes(call, false).is_none()
+        && transaction.reply.as_ref().is_none_or(|reply| trailing_bytes(reply, true).is_none())
         && header::fault::fault_of(call, transaction.xid).is_none()
         && chunks::is_in_order(transaction, call)
         && has_own_reads(transaction, call)
         && chunks::room::has_to_take(transaction, call);
-    if is_right {
+    if is_correct {
         let words = "GARBAGE_ARGS in answer to a call whose arguments can be read".into();
         let finding = chunks::by_answerer(transaction, view, words)
             .values(Value::Name("GARBAGE_ARGS"), Value::Name("SUCCESS"));

@@ -7,7 +7,7 @@ use super::rule::{About, Level, Rule, Source};
 use super::unmatched::UnmatchedMessages;
 use core::ops::Deref;
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Announced, Faulty, Managed, Refused, Revoked, Sent, Stray};
+use rdmascope_dissector::observation::{Announced, Faulty, Managed, Refused, Revoked, Sent, Unmatched};
 use rdmascope_dissector::transaction::Transaction;
 
 /// A [`Rule`] with the function that decides it. `S` is the state that this function reads.
@@ -33,7 +33,7 @@ pub(crate) enum Check<S: Reads> {
     Announced(fn(&Announced<'_>, &View<'_, S>, &mut Findings<'_>)),
     Faulty(On<Faulty, S>),
     Refused(On<Refused, S>),
-    Stray(On<Stray, S>),
+    Unmatched(On<Unmatched, S>),
     Revoked(On<Revoked, S>),
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Case<'a> {
     Announced(&'a Announced<'a>),
     Faulty(&'a Faulty),
     Refused(&'a Refused),
-    Stray(&'a Stray),
+    Unmatched(&'a Unmatched),
     Revoked(&'a Revoked),
 }
 
@@ -135,13 +135,13 @@ impl<S: Reads> Check<S> {
             Check::Announced(_) => About::Announced,
             Check::Faulty(_) => About::Faulty,
             Check::Refused(_) => About::Refused,
-            Check::Stray(_) => About::Stray,
+            Check::Unmatched(_) => About::Unmatched,
             Check::Revoked(_) => About::Revoked,
         }
     }
 
     /// Runs the rule if the case is of its kind.
-    pub(crate) fn ask(&self, case: Case<'_>, view: &View<'_, S>, findings: &mut Findings<'_>) {
+    pub(crate) fn run(&self, case: Case<'_>, view: &View<'_, S>, findings: &mut Findings<'_>) {
         match (self, case) {
             (Check::Sent(check), Case::Sent(sent)) => check(sent, view, findings),
             (Check::Transaction(check), Case::Transaction(transaction)) => check(transaction, view, findings),
@@ -151,7 +151,7 @@ impl<S: Reads> Check<S> {
             (Check::Announced(check), Case::Announced(announced)) => check(announced, view, findings),
             (Check::Faulty(check), Case::Faulty(faulty)) => check(faulty, view, findings),
             (Check::Refused(check), Case::Refused(refused)) => check(refused, view, findings),
-            (Check::Stray(check), Case::Stray(stray)) => check(stray, view, findings),
+            (Check::Unmatched(check), Case::Unmatched(unmatched)) => check(unmatched, view, findings),
             (Check::Revoked(check), Case::Revoked(revoked)) => check(revoked, view, findings),
             _ => {}
         }

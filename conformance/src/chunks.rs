@@ -94,13 +94,13 @@ fn has_plain_reply_chunks(call: &Message, reply: &Message) -> bool {
         (None, None) => reply.procedure == Procedure::Msg,
         (Some(offered), Some(returned)) => {
             let bytes = Segment::total(&returned.segments);
-            let is_used_right = match reply.procedure {
+            let is_used_correctly = match reply.procedure {
                 Procedure::Nomsg => {
                     bytes > 0 && bytes.is_multiple_of(4) && reply.send_length == reply.header_length
                 }
                 _ => bytes == 0 && Segment::total(&offered.segments) > 0,
             };
-            is_used_right
+            is_used_correctly
                 && is_short(&offered.segments)
                 && write::fault(&offered.segments, &returned.segments).is_none()
         }

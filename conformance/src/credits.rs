@@ -228,17 +228,17 @@ impl RequesterCredits {
     /// Grants that are kept.
     const MOST: usize = 32;
     /// Nanoseconds that a sender may take to apply a grant after its adapter has acknowledged it.
-    const HEED: u64 = 2_000_000;
+    const APPLY_DELAY: u64 = 2_000_000;
 
     /// The largest grant that the caller may still apply when it sends at `now`; `None` if unknown.
     fn granted(&self, now: Time) -> Option<u32> {
-        let heeded = |grant: &Grant| {
-            grant.received.is_some_and(|received| now.since(received) > RequesterCredits::HEED)
+        let is_applied = |grant: &Grant| {
+            grant.received.is_some_and(|received| now.since(received) > RequesterCredits::APPLY_DELAY)
         };
         let newest = self.grants.iter().rev();
         // If the sender applies none of them yet, it may apply an earlier grant that the capture
         // lacks.
-        let until = newest.clone().position(heeded)? + 1;
+        let until = newest.clone().position(is_applied)? + 1;
         newest.take(until).map(Grant::allows).max()
     }
 
@@ -324,7 +324,7 @@ impl RequesterCredits {
     /// grant.
     #[inline]
     fn begin(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
-        if !self.goes_on(sent, other) {
+        if !self.is_count_valid(sent, other) {
             self.in_flight = 0;
             self.full = None;
             self.grants.clear();
@@ -335,20 +335,20 @@ impl RequesterCredits {
 
     /// Whether the count is still valid. `other` is the half-flow of replies.
     #[inline]
-    fn goes_on(&self, sent: &Sent<'_>, other: &HalfFlow) -> bool {
+    fn is_count_valid(&self, sent: &Sent<'_>, other: &HalfFlow) -> bool {
         sent.missing_packets == self.since && other.unsure == self.unsure
     }
 
     /// The calls in flight, including a call that is sent now.
     fn with(&self, sent: &Sent<'_>, other: &HalfFlow) -> u64 {
-        let before = if self.goes_on(sent, other) { self.in_flight } else { 0 };
+        let before = if self.is_count_valid(sent, other) { self.in_flight } else { 0 };
         before + u64::from(counts(sent))
     }
 }
 
 /// Whether a call adds to the calls in flight. A call whose XID is outstanding is a retransmission,
-/// or its reply cannot be told from that of the other call. A Send with missing bytes is not
-/// certainly a call, because a receiver discards a message that is too short (RFC 8166, section
+/// or its reply cannot be distinguished from that of the other call. A Send with missing bytes is
+/// not certainly a call, because a receiver discards a message that is too short (RFC 8166, section
 /// 4.5).
 fn counts(sent: &Sent<'_>) -> bool {
     !sent.outstanding && sent.send.missing.is_none()
@@ -378,7 +378,7 @@ impl Memory for Credits {
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         let Some(header) = sent.header.filter(|_| sent.paired) else { return };
         let from = sent.from;
-        if !sent.told {
+        if !sent.is_explicit {
             self[from.other()].may_be_answered = true;
             // Only its XID shows its kind: enough to end the call, not to change the grant.
             if sent.outstanding && matches!(sent.kind, Kind::Reply | Kind::Error) {

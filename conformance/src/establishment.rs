@@ -11,7 +11,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Announced, Closes, Faulty, Managed, Observed, Says, Sent};
+use rdmascope_dissector::observation::{Announced, Closes, Faulty, Managed, Meaning, Observed, Sent};
 use rdmascope_dissector::rdma::{End, Fault, Position};
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -74,7 +74,7 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sentence: "A message has only one identifier of private data.",
         explanation: "A receiver uses the first one. Data of another layer that contains the \
             identifier by chance changes the negotiated settings.",
-        check: Check::Announced(twice),
+        check: Check::Announced(repeated),
     },
     Checked {
         id: "private-data-one-sided",
@@ -199,11 +199,11 @@ pub(crate) struct CmExchange {
     expects: Option<Position>,
     /// The first message that closed the connection.
     closed: Option<Closes>,
-    /// The first message that asks for the connection, and the first that accepts it.
+    /// The first message that requests the connection, and the first that accepts it.
     announced: [Option<Seen>; 2],
     /// The private data of both ends, that of the end that opened the connection first; `None` if
     /// unknown.
-    said: [Option<Option<PrivateData>>; 2],
+    private_data: [Option<Option<PrivateData>>; 2],
     /// The settings that the same two ends last negotiated; set only once the connection is
     /// accepted.
     pub(crate) before: Option<Settings>,
@@ -224,7 +224,7 @@ struct Start {
 impl CmExchange {
     /// The frame that accepts the connection, and the settings that result from the private data.
     pub(crate) fn agreed(&self) -> Option<(u64, Negotiated)> {
-        let [Some(request), Some(reply)] = self.said else { return None };
+        let [Some(request), Some(reply)] = self.private_data else { return None };
         Some((self.announced[1]?.frame, Negotiated::new(request, reply)))
     }
 
@@ -242,27 +242,27 @@ impl CmExchange {
 
     fn frames(&self) -> impl Iterator<Item = u64> {
         let last = self.request.map(|(_, _, last)| last);
-        let [asked, accepted] = self.announced;
-        [asked, last, accepted].into_iter().flatten().map(|seen| seen.frame)
+        let [requested, accepted] = self.announced;
+        [requested, last, accepted].into_iter().flatten().map(|seen| seen.frame)
     }
 }
 
 /// The index of its sender: 0 for the end that opened the connection, 1 for the other one.
 fn place(announced: &Announced<'_>) -> Option<usize> {
-    match announced.says {
-        Says::Asks => Some(0),
-        Says::Accepts => Some(1),
-        Says::Rejects(_) => None,
+    match announced.meaning {
+        Meaning::Asks => Some(0),
+        Meaning::Accepts => Some(1),
+        Meaning::Rejects(_) => None,
     }
 }
 
-/// Whether it is the first message that asks for the connection, or the first that accepts it.
+/// Whether it is the first message that requests the connection, or the first that accepts it.
 fn is_first(announced: &Announced<'_>, view: &View<'_, Read>) -> bool {
     place(announced).is_some_and(|place| view.memory.0.announced[place].is_none())
 }
 
 /// The private data, if it is complete; `None` if the capture may have truncated it.
-fn said(announced: &Announced<'_>) -> Option<Option<PrivateData>> {
+fn private_data_of(announced: &Announced<'_>) -> Option<Option<PrivateData>> {
     match private_data::find(announced.private_data).map(|found| found.fields) {
         Some(Ok(fields)) => Some(Some(fields)),
         _ if announced.is_cut => None,
@@ -289,14 +289,14 @@ impl Memory for CmExchange {
         }
         match observed {
             Observed::Announced(announced) => {
-                if announced.says == Says::Asks {
+                if announced.meaning == Meaning::Asks {
                     self.expects = announced.expects;
                     let (first, times, _) = self.request.unwrap_or((announced.seen, 0, announced.seen));
                     self.request = Some((first, times + 1, announced.seen));
                 }
                 let Some(place) = place(announced) else { return };
                 self.announced[place].get_or_insert(announced.seen);
-                self.said[place] = self.said[place].or(said(announced));
+                self.private_data[place] = self.private_data[place].or(private_data_of(announced));
             }
             Observed::Closes(closes) => _ = self.closed.get_or_insert(*closes),
             _ => {}
@@ -308,7 +308,7 @@ impl Memory for CmExchange {
 }
 
 fn reserved(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let Some(Some(fields)) = said(announced).filter(|_| is_first(announced, view)) else { return };
+    let Some(Some(fields)) = private_data_of(announced).filter(|_| is_first(announced, view)) else { return };
     if fields.is_valid() && fields.reserved != 0 {
         let message = format!("reserved bits 0x{:02x} in the private data", fields.reserved);
         let finding = about(announced, &message);
@@ -317,7 +317,7 @@ fn reserved(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Fin
 }
 
 fn version(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let Some(Some(fields)) = said(announced).filter(|_| is_first(announced, view)) else { return };
+    let Some(Some(fields)) = private_data_of(announced).filter(|_| is_first(announced, view)) else { return };
     if fields.version != VERSION {
         let finding = about(announced, &format!("private data of version {}", fields.version));
         findings.add(finding.values(Value::Count(fields.version.into()), Value::Count(VERSION.into())));
@@ -341,7 +341,7 @@ fn truncated(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Fi
     findings.add(finding.values(Value::Bytes(room), Value::Bytes(PrivateData::LENGTH as u64)));
 }
 
-fn twice(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+fn repeated(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let count = private_data::find_all(announced.private_data).count() as u64;
     if count > 1 && is_first(announced, view) {
         let finding = about(announced, &format!("{count} identifiers of private data"));
@@ -351,10 +351,10 @@ fn twice(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findin
 
 /// The private data of both ends, if this is the first message that accepts the connection.
 fn both(announced: &Announced<'_>, view: &View<'_, Read>) -> Option<[Option<PrivateData>; 2]> {
-    if announced.says != Says::Accepts || !is_first(announced, view) {
+    if announced.meaning != Meaning::Accepts || !is_first(announced, view) {
         return None;
     }
-    Some([view.memory.0.said[0]?, said(announced)?])
+    Some([view.memory.0.private_data[0]?, private_data_of(announced)?])
 }
 
 fn one_sided(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -455,7 +455,7 @@ fn path_mtu(managed: &Managed<'_>, view: &View<'_, Read>, findings: &mut Finding
 }
 
 fn rejected(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let Says::Rejects(reason) = announced.says else { return };
+    let Meaning::Rejects(reason) = announced.meaning else { return };
     let (name, number) = match reason {
         Some(reason) => {
             (reject_reason_name(reason).unwrap_or("a reason without a name"), format!(" (reason {reason})"))
@@ -486,7 +486,7 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;
-    let what = if times == 1 {
+    let subject = if times == 1 {
         "a REQ".to_owned()
     } else {
         format!(
@@ -495,11 +495,11 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
         )
     };
     findings.add(
-        Finding::new(format!("{what} was not answered within {waited} ms"))
+        Finding::new(format!("{subject} was not answered within {waited} ms"))
             .by(responder)
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))
-            .unless(times == 1 || !view.is_heard(responder)),
+            .unless(times == 1 || !view.has_packets_from(responder)),
     );
 }
 
@@ -508,8 +508,8 @@ fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View<'_, Rea
     let CmExchange { expects, closed, .. } = &view.memory.0;
     let (last, how) = match closed {
         Some(Closes { from, seen, how, .. }) => {
-            let who = if *from == view.requester { "the Requester" } else { "the Responder" };
-            (Some(seen), format!(", when {who} sent a {}", how.name()))
+            let sender = if *from == view.requester { "the Requester" } else { "the Responder" };
+            (Some(seen), format!(", when {sender} sent a {}", how.name()))
         }
         None => (None, String::new()),
     };

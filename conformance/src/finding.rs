@@ -49,7 +49,7 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The capture shows the finding.
-    Stands,
+    Certain,
     /// The capture may lack the packets that would explain it.
     Inconclusive,
 }
@@ -59,14 +59,14 @@ pub enum Verdict {
 pub enum Basis {
     /// Only packets of the capture.
     Packets,
-    /// That this end sent nothing else up to the last of the frames.
+    /// This end sent nothing else up to the last of the frames.
     Silence(End),
-    /// That this end had sent no further reply when the other end sent the message that ends at
-    /// this position, captured at this time.
+    /// This end had sent no further reply when the other end sent the message that ends at this
+    /// position, captured at this time.
     Unanswered(End, Position, Time),
-    /// That a reply answers its call, and so that this end, the caller, sent nothing else. If the
-    /// caller reused the XID while the call was outstanding, the reply may belong to either call,
-    /// and nothing is reported.
+    /// The reply answers its call, so this end, the caller, sent nothing else. If the caller reused
+    /// the XID while the call was outstanding, the reply may belong to either call, and nothing is
+    /// reported.
     Pairing(End),
     /// Something that the capture lacks.
     Lacking,
@@ -113,7 +113,7 @@ impl Finding {
     pub fn new(message: impl Into<String>) -> Finding {
         Finding {
             rule: None,
-            verdict: Verdict::Stands,
+            verdict: Verdict::Certain,
             connection: None,
             message: message.into(),
             by: None,
@@ -228,7 +228,7 @@ pub(crate) fn plural(count: usize) -> &'static str {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Stands => "stands",
+            Verdict::Certain => "stands",
             Verdict::Inconclusive => "inconclusive",
         })
     }

@@ -147,8 +147,8 @@ impl Memory for InvalidationUse {
     fn sent(&mut self, sent: &Sent<'_>, _: &Known) {
         let Some(rkey) = sent.send.invalidated else { return };
         let caller = match sent.kind {
-            Kind::Reply | Kind::Error if sent.told => sent.from.other(),
-            Kind::Done if sent.told => sent.from,
+            Kind::Reply | Kind::Error if sent.is_explicit => sent.from.other(),
+            Kind::Done if sent.is_explicit => sent.from,
             _ => return,
         };
         let frames = [sent.send.first.frame, sent.send.seen.frame];
@@ -176,7 +176,7 @@ impl Known {
     /// Whether the capture contains nothing that the receiver of an end's Sends sent, and neither
     /// end's flag is known.
     fn hides_both_flags(&self, from: End) -> bool {
-        !self.is_heard(from.other()) && End::BOTH.into_iter().all(|end| self.set_r(end).is_none())
+        !self.has_packets_from(from.other()) && End::BOTH.into_iter().all(|end| self.set_r(end).is_none())
     }
 }
 
@@ -200,11 +200,11 @@ fn receiver_flag(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<
 fn sender_flag(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     // If the capture contains only one direction and neither flag is known,
     // invalidation-receiver-flag alone reports that.
-    let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
-    asked.for_each(|from| flag((from, from), "sender", view, findings));
+    let ends = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
+    ends.for_each(|from| flag((from, from), "sender", view, findings));
 }
 
-fn flag((from, end): (End, End), whose: &str, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+fn flag((from, end): (End, End), role: &str, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(Used { sends, rkey, caller, xid, frames }) = view.memory.0.used[from] else {
         return;
     };
@@ -212,21 +212,21 @@ fn flag((from, end): (End, End), whose: &str, view: &View<'_, Read>, findings: &
     if set == Some(true) {
         return;
     }
-    let (what, whose) = match sends {
-        1 => (format!("a Send with Invalidate of handle {rkey}"), format!("its {whose}")),
+    let (subject, end_name) = match sends {
+        1 => (format!("a Send with Invalidate of handle {rkey}"), format!("its {role}")),
         sends => {
-            (format!("{sends} Sends with Invalidate, the first of handle {rkey}"), format!("their {whose}"))
+            (format!("{sends} Sends with Invalidate, the first of handle {rkey}"), format!("their {role}"))
         }
     };
     let message = match set {
-        Some(_) => format!("{what}, and {whose} left R clear"),
+        Some(_) => format!("{subject}, and {end_name} left R clear"),
         None if view.hides_both_flags(from) => {
             format!(
-                "{what}; the capture contains nothing from their receiver and does not show \
+                "{subject}; the capture contains nothing from their receiver and does not show \
                     whether either end set R"
             )
         }
-        None => format!("{what}, and it is unknown whether {whose} set R"),
+        None => format!("{subject}, and it is unknown whether {end_name} set R"),
     };
     findings.add(
         Finding::new(message)
@@ -239,7 +239,9 @@ fn flag((from, end): (End, End), whose: &str, view: &View<'_, Read>, findings: &
 }
 
 fn call(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let Some(rkey) = sent.send.invalidated.filter(|_| sent.kind == Kind::Call && sent.told) else { return };
+    let Some(rkey) = sent.send.invalidated.filter(|_| sent.kind == Kind::Call && sent.is_explicit) else {
+        return;
+    };
     let is_long = sent.header.is_none_or(|header| header.procedure != Procedure::Msg);
     findings.add(
         Finding::new(format!("a call that invalidates handle {rkey}"))

@@ -187,13 +187,13 @@ fn terminated(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) 
 
 fn start_frame(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::StartFrame(fault) = faulty.fault else { return };
-    let what = match fault {
+    let problem = match fault {
         StartFault::Rejected => "a Request with R set".to_string(),
         StartFault::Reserved(bits) => format!("reserved bits are set: {bits:#04x}"),
         StartFault::PrivateData(bytes) => format!("{bytes} bytes of private data"),
     };
-    let finding = Finding::new(format!("{}: {what}", faulty.piece.name)).by(faulty.from);
-    findings.add(finding.frames([faulty.seen.frame]).observed(Value::Words(what)));
+    let finding = Finding::new(format!("{}: {problem}", faulty.piece.name)).by(faulty.from);
+    findings.add(finding.frames([faulty.seen.frame]).observed(Value::Words(problem)));
 }
 
 fn depth(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -211,13 +211,13 @@ fn early(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
 
 fn markers(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Markers { found } = faulty.fault else { return };
-    let what = if found {
+    let message = if found {
         "markers that the other end did not ask for"
     } else {
         "no markers, although the other end \
             asked for them"
     };
-    findings.add(about(faulty, what));
+    findings.add(about(faulty, message));
 }
 
 fn terminate(refused: &Refused, _: &View<'_, Read>, findings: &mut Findings<'_>) {

@@ -23,18 +23,18 @@ use rdmascope_dissector::rdma::End;
 /// reports broken rules.
 #[derive(Clone, Debug)]
 pub struct Judge {
-    asked: Asked,
+    selected: SelectedRules,
     connections: ConnectionTable,
     lasting: Lasting,
 }
 
 /// The rules by the kind of case that they apply to.
 #[derive(Clone, Debug, Default)]
-struct Asked {
+struct SelectedRules {
     sent: Vec<Gated<OpensToSent>>,
     transaction: Vec<Gated<OpensToTransaction>>,
     /// By [`About`].
-    others: [Vec<AskedRule>; About::Revoked as usize + 1],
+    others: [Vec<SelectedRule>; About::Revoked as usize + 1],
 }
 
 /// The rules that share a gate.
@@ -42,37 +42,37 @@ struct Asked {
 struct Gated<G> {
     gate: &'static Gate,
     opens: G,
-    rules: Vec<AskedRule>,
+    rules: Vec<SelectedRule>,
 }
 
 /// A rule: its subject, and its index there.
 #[derive(Clone, Copy)]
-struct AskedRule {
+struct SelectedRule {
     subject: &'static Subject,
     index: usize,
 }
 
 /// Adds a rule to those that share its gate.
-fn add<G>(groups: &mut Vec<Gated<G>>, gate: &'static Gate, opens: G, rule: AskedRule) {
+fn add<G>(groups: &mut Vec<Gated<G>>, gate: &'static Gate, opens: G, rule: SelectedRule) {
     match groups.iter_mut().find(|group| core::ptr::eq(group.gate, gate)) {
         Some(group) => group.rules.push(rule),
         None => groups.push(Gated { gate, opens, rules: vec![rule] }),
     }
 }
 
-impl AskedRule {
+impl SelectedRule {
     fn rule(self) -> &'static Rule {
         &self.subject.rules[self.index]
     }
 }
 
-impl fmt::Debug for AskedRule {
+impl fmt::Debug for SelectedRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.rule().id)
     }
 }
 
-impl Asked {
+impl SelectedRules {
     /// Heap bytes that the lists take up.
     fn footprint(&self) -> usize {
         let sent = self.sent.iter().map(|gated| size_of_val(gated) + size_of_val(&gated.rules[..]));
@@ -96,8 +96,8 @@ impl ConnectionTable {
     #[inline]
     fn find_or_add(&mut self, id: ConnectionId, place: u32) -> &mut JudgedConnection {
         self.last = place;
-        let is_there = self.connections.get(place as usize).is_some_and(|judged| is(judged, id));
-        if !is_there {
+        let is_present = self.connections.get(place as usize).is_some_and(|judged| is(judged, id));
+        if !is_present {
             self.add(id, place);
         }
         self.connections[place as usize].as_deref_mut().expect("it is there, or was added")
@@ -148,9 +148,9 @@ impl Default for Judge {
 }
 
 impl Judge {
-    /// Creates a judge that runs the rules for which `asks` returns true.
-    pub fn new(asks: impl Fn(&Rule) -> bool) -> Judge {
-        Judge::with_gates(asks, |subject| subject.gate)
+    /// Creates a judge that runs the rules for which `select` returns true.
+    pub fn new(select: impl Fn(&Rule) -> bool) -> Judge {
+        Judge::with_gates(select, |subject| subject.gate)
     }
 
     /// Creates a judge that runs all rules on everything and ignores their gates. It is slower and
@@ -159,20 +159,20 @@ impl Judge {
         Judge::with_gates(|_| true, |_| &Gate::OPEN)
     }
 
-    fn with_gates(asks: impl Fn(&Rule) -> bool, gate: impl Fn(&Subject) -> &'static Gate) -> Judge {
-        let mut asked = Asked::default();
+    fn with_gates(select: impl Fn(&Rule) -> bool, gate: impl Fn(&Subject) -> &'static Gate) -> Judge {
+        let mut selected = SelectedRules::default();
         for subject in SUBJECTS {
             let gate = gate(subject);
-            let rules = (0..subject.rules.len()).map(|index| AskedRule { subject, index });
-            for asked_rule in rules.filter(|asked| asks(asked.rule())) {
-                match asked_rule.rule().about {
-                    About::Sent => add(&mut asked.sent, gate, gate.sent, asked_rule),
-                    About::Transaction => add(&mut asked.transaction, gate, gate.transaction, asked_rule),
-                    about => asked.others[about as usize].push(asked_rule),
+            let rules = (0..subject.rules.len()).map(|index| SelectedRule { subject, index });
+            for rule in rules.filter(|rule| select(rule.rule())) {
+                match rule.rule().about {
+                    About::Sent => add(&mut selected.sent, gate, gate.sent, rule),
+                    About::Transaction => add(&mut selected.transaction, gate, gate.transaction, rule),
+                    about => selected.others[about as usize].push(rule),
                 }
             }
         }
-        Judge { asked, connections: ConnectionTable::default(), lasting: Lasting::default() }
+        Judge { selected, connections: ConnectionTable::default(), lasting: Lasting::default() }
     }
 
     /// The engine configuration that a judge requires.
@@ -185,12 +185,12 @@ impl Judge {
         match event {
             Event::Observation(observation) => self.observe(observation, report),
             Event::Transaction(transaction) => {
-                let Judge { asked, connections, lasting } = self;
+                let Judge { selected, connections, lasting } = self;
                 let Some(judged) = connections.find(transaction.connection) else { return };
-                lasting.look_at(transaction, &judged.known, &mut judged.memories);
-                for Gated { opens, rules, .. } in &asked.transaction {
+                lasting.update_transaction(transaction, &judged.known, &mut judged.memories);
+                for Gated { opens, rules, .. } in &selected.transaction {
                     if opens(transaction, &judged.memories) {
-                        judged.ask(rules, Case::Transaction(transaction));
+                        judged.run(rules, Case::Transaction(transaction));
                     }
                 }
                 judged.memories.note_transaction(transaction, &judged.known);
@@ -199,8 +199,8 @@ impl Judge {
             }
             Event::Connection(connection) => {
                 let Some(mut judged) = self.connections.remove(connection.id) else { return };
-                self.lasting.look_at_the_end(&judged.known, &mut judged.memories);
-                judged.ask_other(&self.asked, About::Connection, Case::Connection(connection));
+                self.lasting.hand_over_offloads(&judged.known, &mut judged.memories);
+                judged.run_kind(&self.selected, About::Connection, Case::Connection(connection));
                 judged.close(report);
             }
             Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
@@ -228,7 +228,7 @@ impl Judge {
             size_of::<JudgedConnection>() + established + one.memories.footprint() + one.pending.footprint()
         });
         size_of::<Judge>()
-            + self.asked.footprint()
+            + self.selected.footprint()
             + self.lasting.footprint()
             + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()
             + self.connections.places.allocation_size()
@@ -236,28 +236,28 @@ impl Judge {
     }
 
     fn observe(&mut self, observation: &Observation<'_>, report: &mut dyn FnMut(&Finding)) {
-        let Judge { asked, connections, lasting } = self;
+        let Judge { selected, connections, lasting } = self;
         let id = observation.connection;
-        if let Observed::Joined(Some(known_as)) = &observation.what
+        if let Observed::Joined(Some(known_as)) = &observation.kind
             && let Some(mut gone) = connections.remove(*known_as)
         {
             gone.close(report);
         }
         let judged = connections.find_or_add(id, observation.place);
         judged.known.note(observation);
-        if let Observed::Sent(sent) = &observation.what {
-            judged.pending.heard[sent.from] = true;
+        if let Observed::Sent(sent) = &observation.kind {
+            judged.pending.has_sent[sent.from] = true;
             judged.known.note_order(sent);
             judged.settle_before(sent);
-            for Gated { opens, rules, .. } in &asked.sent {
+            for Gated { opens, rules, .. } in &selected.sent {
                 if opens(sent, &judged.known, &judged.memories) {
-                    judged.ask(rules, Case::Sent(sent));
+                    judged.run(rules, Case::Sent(sent));
                 }
             }
             judged.known.paired = sent.paired;
             judged.memories.note_sent(sent, &judged.known);
         } else {
-            judged.observe(&observation.what, asked, lasting);
+            judged.observe(&observation.kind, selected, lasting);
         }
         judged.deliver(report);
     }
@@ -272,29 +272,29 @@ impl JudgedConnection {
         }
     }
 
-    fn ask(&mut self, rules: &[AskedRule], case: Case<'_>) {
+    fn run(&mut self, rules: &[SelectedRule], case: Case<'_>) {
         let JudgedConnection { known, memories, pending } = self;
-        for asked in rules {
+        for selected in rules {
             let unmatched = &memories.unmatched;
-            let mut findings = Findings { rule: asked.rule(), pending, known, unmatched };
-            asked.subject.checks.ask(asked.index, case, known, memories, &mut findings);
+            let mut findings = Findings { rule: selected.rule(), pending, known, unmatched };
+            selected.subject.checks.run(selected.index, case, known, memories, &mut findings);
         }
     }
 
-    fn ask_other(&mut self, asked: &Asked, about: About, case: Case<'_>) {
-        self.ask(&asked.others[about as usize], case);
+    fn run_kind(&mut self, selected: &SelectedRules, about: About, case: Case<'_>) {
+        self.run(&selected.others[about as usize], case);
     }
 
     /// Takes an observation other than a Send.
     #[inline(never)]
-    fn observe(&mut self, what: &Observed<'_>, asked: &Asked, lasting: &mut Lasting) {
-        match what {
-            Observed::Managed(managed) => self.ask_other(asked, About::Managed, Case::Managed(managed)),
+    fn observe(&mut self, observed: &Observed<'_>, selected: &SelectedRules, lasting: &mut Lasting) {
+        match observed {
+            Observed::Managed(managed) => self.run_kind(selected, About::Managed, Case::Managed(managed)),
             Observed::Announced(announced) => {
-                self.ask_other(asked, About::Announced, Case::Announced(announced));
+                self.run_kind(selected, About::Announced, Case::Announced(announced));
             }
             Observed::Faulty(faulty) => {
-                self.ask_other(asked, About::Faulty, Case::Faulty(faulty));
+                self.run_kind(selected, About::Faulty, Case::Faulty(faulty));
                 // The missing message is not a fault of the other end, nor a second fault of its
                 // sender.
                 if faulty.hides_a_message() {
@@ -302,16 +302,18 @@ impl JudgedConnection {
                     self.known.note_missing(&Missing { from: faulty.from, packets: 1 });
                 }
             }
-            Observed::Refused(refused) => self.ask_other(asked, About::Refused, Case::Refused(refused)),
-            Observed::Revoked(revoked) => self.ask_other(asked, About::Revoked, Case::Revoked(revoked)),
-            Observed::Stray(stray) => self.ask_other(asked, About::Stray, Case::Stray(stray)),
+            Observed::Refused(refused) => self.run_kind(selected, About::Refused, Case::Refused(refused)),
+            Observed::Revoked(revoked) => self.run_kind(selected, About::Revoked, Case::Revoked(revoked)),
+            Observed::Unmatched(unmatched) => {
+                self.run_kind(selected, About::Unmatched, Case::Unmatched(unmatched))
+            }
             Observed::Established(connection) => {
                 self.known.note_established(connection);
-                lasting.look_at_connection(connection, &mut self.memories);
-                self.ask_other(asked, About::Established, Case::Established(connection));
+                lasting.update_connection(connection, &mut self.memories);
+                self.run_kind(selected, About::Established, Case::Established(connection));
             }
             Observed::Joined(_) => {
-                End::BOTH.into_iter().for_each(|end| self.give_up(end));
+                End::BOTH.into_iter().for_each(|end| self.settle_as_inconclusive(end));
                 self.memories.note_joined();
                 self.known.note_joined();
             }
@@ -328,8 +330,8 @@ impl JudgedConnection {
             }
             _ => {}
         }
-        self.known.note_observed(what);
-        self.memories.note_observed(what, &self.known);
+        self.known.note_observed(observed);
+        self.memories.note_observed(observed, &self.known);
     }
 
     /// Decides the findings that wait for the sender of a message: its Sends before this one are
@@ -348,7 +350,7 @@ impl JudgedConnection {
     }
 
     /// Makes the findings that wait for this end inconclusive.
-    fn give_up(&mut self, end: End) {
+    fn settle_as_inconclusive(&mut self, end: End) {
         if !self.pending.waiting[end].is_empty() {
             self.pending.settle(end, |_| true);
         }
@@ -359,8 +361,8 @@ impl JudgedConnection {
     /// whether the capture lacks the whole half-flow.
     #[cold]
     fn doubt(&mut self, end: End) {
-        if self.pending.heard[end] {
-            return self.give_up(end);
+        if self.pending.has_sent[end] {
+            return self.settle_as_inconclusive(end);
         }
         self.pending.waiting[end].iter_mut().for_each(|finding| finding.verdict = Verdict::Inconclusive);
     }
@@ -370,7 +372,7 @@ impl JudgedConnection {
         for end in End::BOTH {
             // If the capture contains nothing that an end sent, its silence is no evidence. That is
             // a property of the capture, and not a finding for each case.
-            if !ending.heard[end] && !pending.heard[end] {
+            if !ending.captured[end] && !pending.has_sent[end] {
                 pending.waiting[end].clear();
                 pending.further[end].clear();
             }
@@ -392,7 +394,7 @@ impl JudgedConnection {
     }
 
     fn close(&mut self, report: &mut dyn FnMut(&Finding)) {
-        End::BOTH.into_iter().for_each(|end| self.give_up(end));
+        End::BOTH.into_iter().for_each(|end| self.settle_as_inconclusive(end));
         self.deliver(report);
     }
 }
@@ -400,7 +402,7 @@ impl JudgedConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_dissector::observation::{Advertiser, Astray, Stray};
+    use rdmascope_dissector::observation::{Advertiser, Mismatch, Unmatched};
     use rdmascope_dissector::rdma::{MemoryRange, Position};
     use rdmascope_dissector::record::Time;
     use rdmascope_dissector::transaction::{Direction, Seen};
@@ -408,17 +410,17 @@ mod tests {
     use rdmascope_wire::{Rkey, Xid};
 
     /// The first end reads beyond the memory that the second one advertised.
-    const STRAY: Stray = Stray {
+    const UNMATCHED: Unmatched = Unmatched {
         from: End::First,
         seen: Seen { frame: 7, time: Time(0) },
         position: Position::new(Psn::new(1)),
         reading: true,
         memory: MemoryRange { address: 0x1000, rkey: Rkey(9), length: 64 },
         address: 0x1020,
-        astray: Astray::PastEnd(Advertiser { caller: End::Second, xid: Xid(3) }),
+        mismatch: Mismatch::PastEnd(Advertiser { caller: End::Second, xid: Xid(3) }),
     };
 
-    fn found(judge: &mut Judge, known_requester: Option<End>, what: Observed<'_>) -> Vec<Finding> {
+    fn found(judge: &mut Judge, known_requester: Option<End>, observed: Observed<'_>) -> Vec<Finding> {
         let mut found = Vec::new();
         let observation = Observation {
             connection: ConnectionId(1),
@@ -426,7 +428,7 @@ mod tests {
             requester: known_requester.unwrap_or_default(),
             roles_known: known_requester.is_some(),
             half_flows: &Default::default(),
-            what,
+            kind: observed,
         };
         judge.handle(&Event::Observation(&observation), &mut |finding| found.push(finding.clone()));
         found
@@ -435,12 +437,12 @@ mod tests {
     /// A judge that has seen a Send of the second end.
     fn judge_of_both_ends() -> Judge {
         let mut judge = Judge::default();
-        judge.connections.find_or_add(ConnectionId(1), 0).pending.heard[End::Second] = true;
+        judge.connections.find_or_add(ConnectionId(1), 0).pending.has_sent[End::Second] = true;
         judge
     }
 
     #[test]
-    fn who_opened_the_connection_may_turn_out_before_the_verdict() {
+    fn pending_findings_use_roles_learned_later() {
         for (requester, direction, by_requester) in [
             (Some(End::Second), Some(Direction::Forward), Some(false)),
             (Some(End::First), Some(Direction::Backward), Some(true)),
@@ -448,7 +450,7 @@ mod tests {
         ] {
             let mut judge = judge_of_both_ends();
             // The basis is that end 1 advertised nothing else, which is not certain yet.
-            assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
+            assert!(found(&mut judge, None, Observed::Unmatched(UNMATCHED)).is_empty());
             let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
             let [finding] = &found(&mut judge, requester, missing)[..] else { panic!("one finding") };
             assert_eq!(finding.rule.map(|rule| rule.id), Some("memory-segment-end"));
@@ -459,58 +461,65 @@ mod tests {
 
     /// Tests compare this judge with the gated one, so the two must differ.
     #[test]
-    fn an_exhaustive_judge_asks_all_rules_behind_no_gate() {
+    fn exhaustive_judge_runs_all_rules_ungated() {
         let [gated, exhaustive] = [Judge::default(), Judge::exhaustive()];
         let rules = |judge: &Judge| -> [usize; 2] {
-            let Asked { sent, transaction, .. } = &judge.asked;
+            let SelectedRules { sent, transaction, .. } = &judge.selected;
             [
                 sent.iter().map(|one| one.rules.len()).sum(),
                 transaction.iter().map(|one| one.rules.len()).sum(),
             ]
         };
         assert_eq!(rules(&gated), rules(&exhaustive));
-        let gates = |judge: &Judge| [judge.asked.sent.len(), judge.asked.transaction.len()];
-        assert_eq!(gates(&exhaustive), [1, 1], "one that is open");
-        assert!(gates(&gated).iter().all(|gates| *gates > 1), "those of the subjects");
+        let gates = |judge: &Judge| [judge.selected.sent.len(), judge.selected.transaction.len()];
+        assert_eq!(gates(&exhaustive), [1, 1], "one open gate");
+        assert!(gates(&gated).iter().all(|gates| *gates > 1), "gates of the subjects");
     }
 
     #[test]
-    fn findings_that_wait_are_bounded() {
+    fn pending_findings_are_bounded() {
         let mut judge = judge_of_both_ends();
-        let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
+        let at_once: usize =
+            (0..300).map(|_| found(&mut judge, None, Observed::Unmatched(UNMATCHED)).len()).sum();
         assert_eq!(at_once, 300 - PendingFindings::MOST_PENDING);
         let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
         assert_eq!(found(&mut judge, None, missing).len(), PendingFindings::MOST_PENDING);
     }
 
     #[test]
-    fn what_rests_on_an_end_that_nothing_was_seen_of_waits_for_the_end_of_the_connection() {
+    fn findings_on_an_unseen_end_wait_until_the_connection_ends() {
         let mut judge = Judge::default();
-        let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
+        let at_once: usize =
+            (0..300).map(|_| found(&mut judge, None, Observed::Unmatched(UNMATCHED)).len()).sum();
         let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
         assert_eq!((at_once, found(&mut judge, None, missing).len()), (0, 0));
-        let mut unheard = judge.clone();
-        let ending = |heard| Observed::Ending(Ending { complete: [None; 2], heard, is_closed: true });
-        let told = found(&mut judge, None, ending([true; 2]));
-        assert_eq!(told.len(), PendingFindings::MOST_PENDING + 1);
-        assert!(told.iter().all(|finding| finding.verdict == Verdict::Inconclusive));
-        assert!(told.iter().any(|finding| finding.message.ends_with("; 43 more like it")), "{told:?}");
-        assert!(found(&mut unheard, None, ending([true, false])).is_empty(), "a property of the capture");
+        let mut other = judge.clone();
+        let ending = |captured| Observed::Ending(Ending { complete: [None; 2], captured, is_closed: true });
+        let findings = found(&mut judge, None, ending([true; 2]));
+        assert_eq!(findings.len(), PendingFindings::MOST_PENDING + 1);
+        assert!(findings.iter().all(|finding| finding.verdict == Verdict::Inconclusive));
+        assert!(
+            findings.iter().any(|finding| finding.message.ends_with("; 43 more like it")),
+            "{findings:?}"
+        );
+        assert!(found(&mut other, None, ending([true, false])).is_empty(), "the end stayed unseen");
     }
 
     #[test]
-    fn what_found_no_room_to_wait_says_how_many_more_there_were() {
+    fn findings_beyond_the_pending_limit_are_counted() {
         for (beyond, more) in [(1, None), (2, Some("; 1 more like it"))] {
             let mut judge = Judge::default();
             (0..PendingFindings::MOST_PENDING + beyond).for_each(|_| {
-                assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
+                assert!(found(&mut judge, None, Observed::Unmatched(UNMATCHED)).is_empty());
             });
-            let ending = Observed::Ending(Ending { complete: [None; 2], heard: [true; 2], is_closed: true });
-            let told = found(&mut judge, None, ending);
-            assert_eq!(told.len(), PendingFindings::MOST_PENDING + 1);
-            let said =
-                told.iter().find_map(|finding| finding.message.find("; ").map(|at| &finding.message[at..]));
-            assert_eq!(said, more);
+            let ending =
+                Observed::Ending(Ending { complete: [None; 2], captured: [true; 2], is_closed: true });
+            let findings = found(&mut judge, None, ending);
+            assert_eq!(findings.len(), PendingFindings::MOST_PENDING + 1);
+            let suffix = findings
+                .iter()
+                .find_map(|finding| finding.message.find("; ").map(|at| &finding.message[at..]));
+            assert_eq!(suffix, more);
         }
     }
 }

@@ -40,12 +40,12 @@ impl Judged for Sent<'_> {
     }
 
     fn request(&self) -> Option<u32> {
-        self.header.filter(|_| self.told && self.kind == Kind::Call).map(|header| header.credits)
+        self.header.filter(|_| self.is_explicit && self.kind == Kind::Call).map(|header| header.credits)
     }
 
     fn grant(&self) -> Option<u32> {
         let answers = matches!(self.kind, Kind::Reply | Kind::Error);
-        self.header.filter(|_| self.told && answers).map(|header| header.credits)
+        self.header.filter(|_| self.is_explicit && answers).map(|header| header.credits)
     }
 
     fn finding(&self, known: &Known, message: String) -> Finding {

@@ -21,8 +21,8 @@ pub(crate) struct Known {
     pub(crate) established: Option<Box<Connection>>,
     /// Packets that each end sent and the capture lacks, as far as known so far.
     pub(crate) lost: [u64; 2],
-    /// By end: the capture showed the acknowledgement of a message of it before that message. So it
-    /// shows the two half-flows shifted against each other, and the silence of this end is no
+    /// By end: the capture showed one of its messages after the acknowledgement of that message.
+    /// The two half-flows are shifted against each other, so the silence of this end is no
     /// evidence.
     pub(crate) is_shown_late: [bool; 2],
     /// Both half-flows are known.
@@ -51,7 +51,7 @@ pub(crate) trait Memory {
     /// Records an observation other than a Send.
     fn observed(&mut self, _observed: &Observed<'_>, _known: &Known) {}
 
-    /// Records that the engine gave up a call of this end without having seen a reply.
+    /// Records that the engine evicted a call of this end before a reply was seen.
     fn evicted(&mut self, _caller: End) {}
 
     /// Heap bytes that its lists take up.
@@ -83,7 +83,7 @@ impl Known {
     }
 
     /// Whether the capture contains everything that this end sent, as far as known so far.
-    pub(crate) fn is_whole(&self, end: End) -> bool {
+    pub(crate) fn is_fully_captured(&self, end: End) -> bool {
         self.holds_start() && self.losses(end) == 0 && !self.half_flows[end].waits
     }
 
@@ -119,8 +119,8 @@ impl Known {
     /// Whether the capture contains anything that the host of this end sent to the host of the
     /// other end. If not, silence of this end is no evidence. Valid only at the end of the
     /// connection.
-    pub(crate) fn is_heard(&self, end: End) -> bool {
-        self.ending.is_some_and(|ending| ending.heard[end])
+    pub(crate) fn has_packets_from(&self, end: End) -> bool {
+        self.ending.is_some_and(|ending| ending.captured[end])
     }
 
     /// Whether the connection was closed. Valid only at its end. Otherwise a call may have waited for

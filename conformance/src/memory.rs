@@ -16,7 +16,7 @@ use super::rule::{Document, Level, Source, Unseen};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use rdmascope_dissector::observation::{Advertiser, Astray, Faulty, Observed, Revoked, Sent, Stray};
+use rdmascope_dissector::observation::{Advertiser, Faulty, Mismatch, Observed, Revoked, Sent, Unmatched};
 use rdmascope_dissector::rdma::{End, Fault, Operation, Position};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
@@ -52,7 +52,7 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
             CM exchange on and lacks no packet of the end that owns the memory, because a missing \
             call may have advertised it. memory-after-reply and memory-after-done cover memory \
             that was advertised before.",
-        check: Check::Stray(unadvertised),
+        check: Check::Unmatched(unadvertised),
     },
     Checked {
         id: "memory-segment-end",
@@ -64,7 +64,7 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
             same handle and has the same use. The finding is inconclusive if packets of the \
             sender are missing, because the reply that ended the transaction may be among them, \
             or if a header that lists memory could not be read.",
-        check: Check::Stray(past_end),
+        check: Check::Unmatched(past_end),
     },
     Checked {
         id: "memory-direction",
@@ -76,7 +76,7 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
             inconclusive if packets of the sender are missing, because the reply that ended the \
             transaction may be among them, if a header that lists memory could not be read, or if \
             two open calls advertise the same memory.",
-        check: Check::Stray(other_way),
+        check: Check::Unmatched(other_way),
     },
     Checked {
         id: "memory-after-reply",
@@ -87,7 +87,7 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
             reply, whatever the order in the capture. RDMA_ERROR counts as a reply here. The \
             finding is reported once it is certain that the Requester did not advertise the \
             memory again in between. The judge keeps the last 512 segments of answered calls.",
-        check: Check::Stray(after_reply),
+        check: Check::Unmatched(after_reply),
     },
     Checked {
         id: "memory-after-done",
@@ -95,7 +95,7 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         sources: &[PULL, PULLED],
         sentence: "A Requester does not read a Read chunk of the Responder after it sent RDMA_DONE.",
         explanation: "The rule is decided like memory-after-reply, with RDMA_DONE in place of the reply.",
-        check: Check::Stray(after_done),
+        check: Check::Unmatched(after_done),
     },
     Checked {
         id: "memory-after-invalidation",
@@ -107,7 +107,7 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
             handle a Send with Invalidate named. The finding is inconclusive if that transaction \
             advertised the memory so shortly before that the capture may show the two in the \
             wrong order.",
-        check: Check::Stray(after_invalidation),
+        check: Check::Unmatched(after_invalidation),
     },
     Checked {
         id: "memory-written",
@@ -248,17 +248,17 @@ struct Sender {
     /// The first Send after the packets that were last found missing.
     lost_before: Option<Seen>,
     /// Its last operation outside of advertised memory.
-    strayed: Option<Strayed>,
+    last_unmatched: Option<UnmatchedOperation>,
     /// The capture lacks a part of some header, and so any memory listed there.
     blind: bool,
 }
 
 /// An operation outside of advertised memory.
 #[derive(Clone, Copy, Debug)]
-struct Strayed {
+struct UnmatchedOperation {
     seen: Seen,
     reading: bool,
-    /// Bytes that it asked for or wrote.
+    /// Bytes that it requested or wrote.
     length: u64,
 }
 
@@ -270,7 +270,7 @@ pub(crate) struct Last {
     /// Its last PSN.
     psn: Position,
     /// The message itself shows its kind.
-    told: bool,
+    is_explicit: bool,
     /// The handle that it invalidates.
     pub(crate) invalidated: Option<Rkey>,
 }
@@ -304,7 +304,7 @@ impl AdvertisedMemory {
     /// Segments that are kept.
     const MOST: usize = 512;
     /// Segments for which room is reserved at first.
-    const MANY: usize = 16;
+    const INITIAL_CAPACITY: usize = 16;
     /// Pairs of transactions with memory in common that are kept.
     const MOST_SHARED: usize = 64;
 
@@ -333,7 +333,7 @@ impl AdvertisedMemory {
 
     fn remember(&mut self, ended: Ended) {
         match self.ended.len() {
-            0 => self.ended.reserve(AdvertisedMemory::MANY),
+            0 => self.ended.reserve(AdvertisedMemory::INITIAL_CAPACITY),
             AdvertisedMemory::MOST => _ = self.ended.pop_front(),
             _ => {}
         }
@@ -344,7 +344,8 @@ impl AdvertisedMemory {
     fn remember_all(&mut self, transaction: &Transaction, known: &Known) {
         let Transaction { call, reply, direction, xid, number, .. } = transaction;
         let (caller, answerer) = (known.caller(*direction), known.answerer(*direction));
-        let sent = |end: End, seen: &Seen| self.last(end).is_some_and(|last| last.seen == *seen && last.told);
+        let sent =
+            |end: End, seen: &Seen| self.last(end).is_some_and(|last| last.seen == *seen && last.is_explicit);
         let replied = reply.as_ref().map(|reply| reply.seen).filter(|seen| sent(answerer, seen));
         let done = transaction.done.filter(|seen| sent(caller, seen));
         let (by, seen) = match (replied, done) {
@@ -359,8 +360,8 @@ impl AdvertisedMemory {
         });
         let of_reply =
             reply.iter().flat_map(|reply| reply.read_chunks.iter().flat_map(|chunk| &chunk.segments));
-        // With the reply, the Responder gave up the call's memory, before the Requester gave up the
-        // reply's.
+        // The reply ended the use of the call's memory. RDMA_DONE ends only the use of the reply's
+        // memory.
         let of_call_by = if by == Ender::Done { Ender::Other } else { by };
         let segments = of_call.map(|segment| (caller, segment, of_call_by));
         for (owner, segment, by) in segments.chain(of_reply.map(|segment| (answerer, segment, by))) {
@@ -394,7 +395,7 @@ impl Memory for AdvertisedMemory {
         sender.last = Some(Last {
             seen: sent.send.seen,
             psn: sent.send.last(),
-            told: sent.told,
+            is_explicit: sent.is_explicit,
             invalidated: sent.send.invalidated,
         });
     }
@@ -411,9 +412,10 @@ impl Memory for AdvertisedMemory {
 
     fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
         match observed {
-            Observed::Stray(Stray { from, seen, reading, memory, .. }) => {
-                let strayed = Strayed { seen: *seen, reading: *reading, length: memory.length.into() };
-                self.senders[*from].strayed = Some(strayed);
+            Observed::Unmatched(Unmatched { from, seen, reading, memory, .. }) => {
+                let length = memory.length.into();
+                let operation = UnmatchedOperation { seen: *seen, reading: *reading, length };
+                self.senders[*from].last_unmatched = Some(operation);
             }
             // The bytes of the segment are not where they should be.
             Observed::Faulty(Faulty {
@@ -423,7 +425,8 @@ impl Memory for AdvertisedMemory {
                 fault: Fault::MessageOffset { .. } | Fault::Length { .. },
                 ..
             }) if piece.operation == Operation::Write => {
-                self.senders[*from].strayed = Some(Strayed { seen: *seen, reading: false, length: u64::MAX });
+                let operation = UnmatchedOperation { seen: *seen, reading: false, length: u64::MAX };
+                self.senders[*from].last_unmatched = Some(operation);
             }
             Observed::Shared(shared) => {
                 if self.shared.len() == AdvertisedMemory::MOST_SHARED {
@@ -435,7 +438,7 @@ impl Memory for AdvertisedMemory {
         }
     }
 
-    /// Records that a call was given up, and with it the memory that it advertised.
+    /// Records that the engine evicted a call, so the memory that it advertised is unknown.
     fn evicted(&mut self, _: End) {
         self.senders.iter_mut().for_each(|sender| sender.blind = true);
     }
@@ -461,12 +464,20 @@ impl AdvertisedMemory {
     /// Whether the misplaced `bytes` of a transaction are explained by the Responder's last
     /// operation between call and reply, which was outside of the memory that the call advertised.
     /// That is one fault, and a finding of its own.
-    fn went_astray(&self, known: &Known, transaction: &Transaction, reading: bool, bytes: u64) -> bool {
+    fn is_explained_by_unmatched(
+        &self,
+        known: &Known,
+        transaction: &Transaction,
+        reading: bool,
+        bytes: u64,
+    ) -> bool {
         let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
-        let strayed = self.senders[known.answerer(transaction.direction)].strayed;
-        strayed.is_some_and(|strayed| {
+        let unmatched = self.senders[known.answerer(transaction.direction)].last_unmatched;
+        unmatched.is_some_and(|unmatched| {
             let between = call.first.frame..reply.seen.frame;
-            strayed.reading == reading && strayed.length >= bytes && between.contains(&strayed.seen.frame)
+            unmatched.reading == reading
+                && unmatched.length >= bytes
+                && between.contains(&unmatched.seen.frame)
         })
     }
 
@@ -474,7 +485,7 @@ impl AdvertisedMemory {
     fn may_lack_since(&self, known: &Known, end: End, seen: Seen) -> bool {
         let sender = &self.senders[end];
         sender.lost != known.losses(end)
-            || sender.lost_before.is_some_and(|behind| seen.time.since(behind.time) <= REORDERING.0)
+            || sender.lost_before.is_some_and(|later| seen.time.since(later.time) <= REORDERING.0)
     }
 }
 
@@ -493,109 +504,110 @@ pub(crate) fn is_close(revoked: &Revoked) -> bool {
 
 /// The fault of an operation. `None` if the capture shows it after a Send that followed it: the
 /// transaction of its memory may have been open when it was sent.
-fn astray(stray: &Stray, view: &View<'_, AdvertisedMemory>) -> Option<Astray> {
-    let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
-    (!is_late).then_some(stray.astray)
+fn mismatch(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>) -> Option<Mismatch> {
+    let is_late =
+        view.memory.last(unmatched.from).is_some_and(|last| last.psn.distance(unmatched.position) <= 0);
+    (!is_late).then_some(unmatched.mismatch)
 }
 
 /// A finding about an operation.
-fn about(stray: &Stray, what: &str) -> Finding {
-    let name = if stray.reading { "an RDMA Read" } else { "an RDMA Write" };
-    let (length, address) = (stray.memory.length, stray.memory.address);
+fn about(unmatched: &Unmatched, problem: &str) -> Finding {
+    let name = if unmatched.reading { "an RDMA Read" } else { "an RDMA Write" };
+    let (length, address) = (unmatched.memory.length, unmatched.memory.address);
     Finding::new(format!(
-        "{name} of {length} bytes at 0x{address:016x}, handle {}: {what}",
-        stray.memory.rkey
+        "{name} of {length} bytes at 0x{address:016x}, handle {}: {problem}",
+        unmatched.memory.rkey
     ))
-    .by(stray.from)
-    .frames([stray.seen.frame])
+    .by(unmatched.from)
+    .frames([unmatched.seen.frame])
 }
 
-fn unadvertised(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    if astray(stray, view) != Some(Astray::Unadvertised) {
+fn unadvertised(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
+    if mismatch(unmatched, view) != Some(Mismatch::Unadvertised) {
         return;
     }
-    let owner = stray.from.other();
+    let owner = unmatched.from.other();
     // Missing packets of the owner are not noticed before its first Send.
     let first = view.memory.senders[owner].first;
-    let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
-    if !knows || view.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
+    let is_known = view.paired && first.is_some_and(|first| first < unmatched.seen.frame);
+    if !is_known || view.memory.former(owner, unmatched.memory.rkey, unmatched.address).is_some() {
         return;
     }
-    let lacks = !view.is_whole(owner) || view.memory.senders[owner].blind;
+    let lacks = !view.is_fully_captured(owner) || view.memory.senders[owner].blind;
     findings.add(
-        about(stray, "no open transaction advertised it")
-            .observed(Value::Hexadecimal(stray.memory.rkey.0.into()))
+        about(unmatched, "no open transaction advertised it")
+            .observed(Value::Hexadecimal(unmatched.memory.rkey.0.into()))
             .rests_on(Basis::Silence(owner))
             .unless(lacks),
     );
 }
 
 /// Whether the transaction may have ended, or may not be the intended one.
-fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View<'_, AdvertisedMemory>) -> bool {
-    let owner = stray.from.other();
-    view.losses(stray.from) > 0
+fn is_doubtful(unmatched: &Unmatched, advertiser: Advertiser, view: &View<'_, AdvertisedMemory>) -> bool {
+    let owner = unmatched.from.other();
+    view.losses(unmatched.from) > 0
         || view.losses(owner) > 0
         || view.memory.senders[owner].blind
         || view.memory.is_shared(owner, advertiser.xid)
 }
 
-fn past_end(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    let Some(Astray::PastEnd(advertiser)) = astray(stray, view) else { return };
-    let inside = stray.address.wrapping_sub(stray.memory.address);
+fn past_end(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
+    let Some(Mismatch::PastEnd(advertiser)) = mismatch(unmatched, view) else { return };
+    let inside = unmatched.address.wrapping_sub(unmatched.memory.address);
     findings.add(
-        about(stray, &format!("the memory that was advertised ends after {inside} of them"))
+        about(unmatched, &format!("the memory that was advertised ends after {inside} of them"))
             .about(Some(view.direction(advertiser.caller)), advertiser.xid)
-            .values(Value::Bytes(stray.memory.length.into()), Value::Bytes(inside))
-            .rests_on(Basis::Silence(stray.from.other()))
-            .unless(is_doubtful(stray, advertiser, view)),
+            .values(Value::Bytes(unmatched.memory.length.into()), Value::Bytes(inside))
+            .rests_on(Basis::Silence(unmatched.from.other()))
+            .unless(is_doubtful(unmatched, advertiser, view)),
     );
 }
 
-fn other_way(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    let Some(Astray::OtherWay(advertiser)) = astray(stray, view) else { return };
-    let what = if stray.reading {
+fn other_way(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
+    let Some(Mismatch::OtherWay(advertiser)) = mismatch(unmatched, view) else { return };
+    let problem = if unmatched.reading {
         "it was advertised for writing"
     } else {
         "it was advertised \
         for reading"
     };
     let [read, write] = ["RDMA Read", "RDMA Write"];
-    let (observed, allowed) = if stray.reading { (read, write) } else { (write, read) };
+    let (observed, allowed) = if unmatched.reading { (read, write) } else { (write, read) };
     findings.add(
-        about(stray, what)
+        about(unmatched, problem)
             .about(Some(view.direction(advertiser.caller)), advertiser.xid)
             .values(Value::Name(observed), Value::Name(allowed))
-            .rests_on(Basis::Silence(stray.from.other()))
-            .unless(is_doubtful(stray, advertiser, view)),
+            .rests_on(Basis::Silence(unmatched.from.other()))
+            .unless(is_doubtful(unmatched, advertiser, view)),
     );
 }
 
-fn after_reply(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    after(stray, view, Ender::Reply, "the transaction ended with the reply", findings);
+fn after_reply(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
+    after(unmatched, view, Ender::Reply, "the transaction ended with the reply", findings);
 }
 
-fn after_done(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    after(stray, view, Ender::Done, "the transaction ended with RDMA_DONE", findings);
+fn after_done(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
+    after(unmatched, view, Ender::Done, "the transaction ended with RDMA_DONE", findings);
 }
 
 fn after(
-    stray: &Stray,
+    unmatched: &Unmatched,
     view: &View<'_, AdvertisedMemory>,
     by: Ender,
-    what: &str,
+    problem: &str,
     findings: &mut Findings<'_>,
 ) {
-    if astray(stray, view) != Some(Astray::Unadvertised) {
+    if mismatch(unmatched, view) != Some(Mismatch::Unadvertised) {
         return;
     }
-    let owner = stray.from.other();
-    let former = view.memory.former(owner, stray.memory.rkey, stray.address);
+    let owner = unmatched.from.other();
+    let former = view.memory.former(owner, unmatched.memory.rkey, unmatched.address);
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
     let Some(end) = ended.seen else { return };
-    let finding = Finding { transaction: Some(ended.number), ..about(stray, what) };
+    let finding = Finding { transaction: Some(ended.number), ..about(unmatched, problem) };
     // The capture shows it before the end of that transaction, so it may also show it before its
     // own call.
-    let overtook = stray.seen.frame < end.frame;
+    let overtook = unmatched.seen.frame < end.frame;
     findings.add(
         finding
             .about(Some(ended.direction), ended.xid)
@@ -607,14 +619,14 @@ fn after(
     );
 }
 
-fn after_invalidation(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    let Some(Astray::Invalidated(revoked)) = astray(stray, view) else { return };
-    let lacks = is_close(&revoked) || is_doubtful(stray, revoked.advertiser, view);
+fn after_invalidation(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
+    let Some(Mismatch::Invalidated(revoked)) = mismatch(unmatched, view) else { return };
+    let lacks = is_close(&revoked) || is_doubtful(unmatched, revoked.advertiser, view);
     findings.add(
-        about(stray, "its handle had been invalidated")
+        about(unmatched, "its handle had been invalidated")
             .about(Some(view.direction(revoked.advertiser.caller)), revoked.advertiser.xid)
             .frames([revoked.seen.frame, revoked.since.frame])
-            .rests_on(Basis::Silence(stray.from.other()))
+            .rests_on(Basis::Silence(unmatched.from.other()))
             .unless(lacks),
     );
 }
@@ -644,25 +656,25 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
     });
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     if view.unmatched.is_reused(caller, transaction.xid)
-        || view.memory.went_astray(view, transaction, false, bytes)
+        || view.memory.is_explained_by_unmatched(view, transaction, false, bytes)
     {
         return;
     }
     // If the capture shows an operation outside of advertised memory before the call, it may have
     // been meant for this segment.
-    let strayed = view.memory.senders[answerer].strayed;
+    let unmatched = view.memory.senders[answerer].last_unmatched;
     let lacks = view.memory.may_lack(view, answerer, transaction)
         || call.stop.is_some()
-        || strayed.is_some_and(|strayed| call.first.time.since(strayed.seen.time) <= REORDERING.0)
+        || unmatched.is_some_and(|unmatched| call.first.time.since(unmatched.seen.time) <= REORDERING.0)
         || overlaps
         || view.memory.is_shared(caller, transaction.xid);
-    let what = if missing.clone().all(|missing| missing.part == Part::ReplyChunk) {
+    let place = if missing.clone().all(|missing| missing.part == Part::ReplyChunk) {
         "the Reply chunk"
     } else {
         "its chunks"
     };
     let message = format!(
-        "the reply returns {claimed} bytes in {what}, but {bytes} of them were not \
+        "the reply returns {claimed} bytes in {place}, but {bytes} of them were not \
             written"
     );
     findings.add(
@@ -690,14 +702,14 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
     }
     let segments = call.read_chunks.iter().flat_map(|chunk| &chunk.segments);
     let length: u64 = segments.map(|segment| u64::from(segment.length)).sum();
-    let asked = transaction.timing.asked_bytes;
-    if asked + PADDING * call.read_chunks.len() as u64 >= length {
+    let requested = transaction.timing.requested_bytes;
+    if requested + PADDING * call.read_chunks.len() as u64 >= length {
         return;
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     // read-chunk-length reports a chunk that is longer than its item.
     if view.unmatched.is_reused(caller, transaction.xid)
-        || view.memory.went_astray(view, transaction, true, length - asked)
+        || view.memory.is_explained_by_unmatched(view, transaction, true, length - requested)
         || !chunks::read::has_own_lengths(transaction, call)
     {
         return;
@@ -707,14 +719,14 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
         || view.memory.is_shared(caller, transaction.xid);
     findings.add(
         Finding::new(format!(
-            "success, but only {asked} of {length} bytes in Read chunks were \
+            "success, but only {requested} of {length} bytes in Read chunks were \
             requested"
         ))
         .by(answerer)
         .of(transaction)
         .message(call)
         .message(reply)
-        .values(Value::Bytes(asked), Value::Bytes(length))
+        .values(Value::Bytes(requested), Value::Bytes(length))
         .unless(lacks),
     );
 }

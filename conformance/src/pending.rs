@@ -19,7 +19,7 @@ pub(crate) struct PendingFindings {
     /// count.
     pub(crate) further: [Vec<(Finding, u64)>; 2],
     /// By end: whether one of its Sends was seen.
-    pub(crate) heard: [bool; 2],
+    pub(crate) has_sent: [bool; 2],
     pub(crate) ready: Vec<Finding>,
 }
 
@@ -60,7 +60,7 @@ impl PendingFindings {
             // No Send of this end was seen. If the capture lacks its whole half-flow, all of these
             // have the same cause.
             Basis::Silence(end) | Basis::Unanswered(end, ..)
-                if !self.heard[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
+                if !self.has_sent[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
             {
                 let of_rule = |kept: &&mut (Finding, u64)| kept.0.rule.map(|rule| rule.id) == Some(rule.id);
                 match self.further[end].iter_mut().find(of_rule) {

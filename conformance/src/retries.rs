@@ -182,12 +182,12 @@ fn executed_before(transaction: &Transaction) -> Option<(&'static str, u32)> {
         .iter()
         .find(|operation| operation.status.is_some_and(|status| status != 0))?;
     let status = failed.status?;
-    let is_telling = match failed.name() {
+    let is_evidence = match failed.name() {
         "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" | "LINK" | "OPEN" => status == EXIST,
         "REMOVE" | "RMDIR" | "RENAME" => status == NOENT,
         _ => false,
     };
-    is_telling.then_some((failed.name(), status))
+    is_evidence.then_some((failed.name(), status))
 }
 
 fn executed_twice(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {

@@ -227,7 +227,7 @@ pub(crate) struct Backchannel {
     /// Some of these were encrypted or wrapped.
     sealed: bool,
     /// NFS version and minor version of the client's last call before an offer.
-    spoken: Option<(u32, Option<u32>)>,
+    client_version: Option<(u32, Option<u32>)>,
     /// Callbacks, and calls of the NFS program, that ended before an offer was sent.
     early: Callbacks,
     /// Some of these are calls of the NFS program.
@@ -236,8 +236,8 @@ pub(crate) struct Backchannel {
     refused: Callbacks,
     /// The largest limits of the sessions created on the connection.
     limits: Option<ChannelAttributes>,
-    /// The largest ca_maxrequestsize that a client asked for.
-    largest_asked: u32,
+    /// The largest ca_maxrequestsize that a client requested.
+    largest_requested: u32,
     /// Callback programs that clients named.
     programs: Vec<u32>,
     /// There may be sessions with unknown limits.
@@ -298,7 +298,7 @@ impl Backchannel {
         };
         if !procedure.is_nfs4() {
             let is_nfs = procedure.program == program::NFS;
-            self.spoken = self.spoken.or(Some((procedure.version, None)).filter(|_| is_nfs));
+            self.client_version = self.client_version.or(Some((procedure.version, None)).filter(|_| is_nfs));
             return;
         }
         if procedure.is_compound() {
@@ -307,7 +307,7 @@ impl Backchannel {
             self.sealed |= !read && wrapped.contains(&transaction.security);
             self.unread |= !read || (transaction.stop.is_some() && details.backchannel.is_none());
             if self.offer.is_none() {
-                self.spoken = Some((4, details.minor_version));
+                self.client_version = Some((4, details.minor_version));
             }
         }
         if details.backchannel.is_some() {
@@ -316,45 +316,46 @@ impl Backchannel {
     }
 
     fn note_session(&mut self, transaction: &Transaction) {
-        let Some(said) = transaction.details.backchannel else { return };
-        if said.offered == Some(true) {
+        let Some(facts) = transaction.details.backchannel else { return };
+        if facts.offered == Some(true) {
             self.unanswered = self.unanswered.saturating_sub(1);
             if self.offer.is_none() {
                 // A Long Call is read only after its reply, so the calls before it are unknown.
                 self.offer = transaction.call.as_ref().map(|call| call.seen);
                 self.unread = true;
             }
-            match (said.taken, &transaction.reply) {
+            match (facts.taken, &transaction.reply) {
                 (Some(false), Some(reply)) => self.declined = self.declined.or(Some(reply.seen.frame)),
                 (None, Some(_)) if transaction.status.is_some_and(|status| status != 0) => {}
                 _ => self.taken = true,
             }
         }
-        if let Some(program) = said.program
+        if let Some(program) = facts.program
             && !self.programs.contains(&program)
         {
             self.unlimited |= self.programs.len() == Backchannel::MOST_PROGRAMS;
             self.programs.push(program);
             self.programs.truncate(Backchannel::MOST_PROGRAMS);
         }
-        self.largest_asked = self.largest_asked.max(said.asked.map_or(0, |asked| asked.largest_request));
-        match (said.asked, said.granted) {
-            (Some(asked), Some(granted)) => {
+        self.largest_requested =
+            self.largest_requested.max(facts.requested.map_or(0, |requested| requested.largest_request));
+        match (facts.requested, facts.granted) {
+            (Some(requested), Some(granted)) => {
                 let most = |limits: ChannelAttributes, other: ChannelAttributes| ChannelAttributes {
                     largest_request: limits.largest_request.max(other.largest_request),
                     largest_response: limits.largest_response.max(other.largest_response),
                     most_operations: limits.most_operations.max(other.most_operations),
                     most_requests: limits.most_requests.max(other.most_requests),
                 };
-                let limits = most(asked, granted);
+                let limits = most(requested, granted);
                 self.limits = Some(self.limits.map_or(limits, |before| most(before, limits)));
             }
             // BACKCHANNEL_CTL.
-            (None, None) if said.offered.is_none() => {}
+            (None, None) if facts.offered.is_none() => {}
             // Bound to a session that another connection created, or the result is missing.
             _ => {
                 self.unlimited |=
-                    said.taken != Some(false) && transaction.status.is_none_or(|status| status == 0)
+                    facts.taken != Some(false) && transaction.status.is_none_or(|status| status == 0)
             }
         }
     }
@@ -390,7 +391,7 @@ impl Backchannel {
     }
 
     fn knows_sessions(&self, view: &View<'_, Backchannel>) -> bool {
-        view.is_whole(view.requester) && !self.unread && !self.unlimited && self.unanswered == 0
+        view.is_fully_captured(view.requester) && !self.unread && !self.unlimited && self.unanswered == 0
     }
 }
 
@@ -406,8 +407,8 @@ impl Memory for Backchannel {
         }
     }
 
-    fn observed(&mut self, what: &Observed<'_>, _: &Known) {
-        match what {
+    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
+        match observed {
             Observed::Offered(offered) => {
                 self.offer.get_or_insert(offered.seen);
                 self.unanswered += 1;

@@ -226,7 +226,7 @@ pub(crate) struct EarlierCalls {
     again: Vec<(Direction, Xid, u64)>,
     /// A call had no reply and the capture contains nothing from the other end, which is reported
     /// once.
-    is_unheard: bool,
+    lacks_answerer: bool,
     /// By end: a packet of it had a bad ICRC, which packet-icrc reports.
     is_spoiled: [bool; 2],
 }
@@ -346,10 +346,10 @@ impl EarlierCalls {
 
     /// The packet of the call on an earlier connection that this transaction retransmits.
     pub(crate) fn first_of(&self, transaction: &Transaction) -> Option<u64> {
-        let is_it = |(direction, xid, _): &&(Direction, Xid, u64)| {
+        let has_xid = |(direction, xid, _): &&(Direction, Xid, u64)| {
             (*direction, *xid) == (transaction.direction, transaction.xid)
         };
-        self.again.iter().find(is_it).map(|(_, _, frame)| *frame)
+        self.again.iter().find(has_xid).map(|(_, _, frame)| *frame)
     }
 
     /// Whether a call sent after this frame was answered.
@@ -370,12 +370,12 @@ impl Memory for EarlierCalls {
             let identity = sent.header.map(|header| CallIdentity::of(header, sent.send));
             let again = &mut self.again;
             self.before.retain(|before| {
-                let is_it = before.direction == direction && Some(before.call.xid) == xid;
+                let has_xid = before.direction == direction && Some(before.call.xid) == xid;
                 let is_same = identity.and_then(|identity| identity.is_same(&before.call.identity));
-                if is_it && is_same != Some(false) && again.len() < EarlierCalls::MOST_BEFORE {
+                if has_xid && is_same != Some(false) && again.len() < EarlierCalls::MOST_BEFORE {
                     again.push((direction, before.call.xid, before.call.seen.frame));
                 }
-                !is_it
+                !has_xid
             });
         }
     }
@@ -385,10 +385,10 @@ impl Memory for EarlierCalls {
             let ended = (transaction.direction, transaction.xid);
             self.again.retain(|(direction, xid, _)| (*direction, *xid) != ended);
         }
-        self.is_unheard |= transaction.outcome == Outcome::NoReply
+        self.lacks_answerer |= transaction.outcome == Outcome::NoReply
             && transaction.call.is_some()
             && known.is_closed()
-            && !known.is_heard(known.answerer(transaction.direction));
+            && !known.has_packets_from(known.answerer(transaction.direction));
         if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
             let latest = &mut self.latest_answered[transaction.direction as usize];
             *latest = call.first.frame.max(*latest);
@@ -409,7 +409,7 @@ impl Memory for EarlierCalls {
 /// True unless the Send is a reply, or a call of RPC version 2 with an XID that is not outstanding.
 /// True for every Send while calls of an earlier connection may be retransmitted.
 pub(crate) fn may_break(sent: &Sent<'_>, calls: &EarlierCalls) -> bool {
-    !sent.told
+    !sent.is_explicit
         || sent.earlier.is_some()
         || calls.expects_replays()
         || rpc_version_of(sent).is_some_and(|version| version != rpc::VERSION)
@@ -480,7 +480,7 @@ fn reply_without_call(connection: &Connection, view: &View<'_, Read>, findings: 
         if left.is_none()
             && !view.unmatched.is_misnamed(caller, message.xid)
             && view.holds_start()
-            && view.is_heard(message.from.other())
+            && view.has_packets_from(message.from.other())
         {
             findings.add(message.finding(connection, view, "a reply without a call"));
         }
@@ -503,9 +503,9 @@ fn call_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &
         return;
     };
     let answerer = view.answerer(transaction.direction);
-    if !view.is_heard(answerer) {
+    if !view.has_packets_from(answerer) {
         // That is a property of the capture, not of each call.
-        if !view.memory.0.is_unheard && !view.memory.0.is_spoiled[answerer] {
+        if !view.memory.0.lacks_answerer && !view.memory.0.is_spoiled[answerer] {
             let message = "the capture contains nothing that the other end sent, so it is unknown \
                 whether its calls were answered";
             findings.add(Finding::new(message).of(transaction).message(call).unless(true));
@@ -590,7 +590,7 @@ fn message_type(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<
 
 /// rpcvers of an inline call.
 pub(crate) fn rpc_version_of(sent: &Sent<'_>) -> Option<u32> {
-    if sent.kind != Kind::Call || !sent.told {
+    if sent.kind != Kind::Call || !sent.is_explicit {
         return None;
     }
     let word = payload(sent)?.get(8..)?.first_chunk()?;

@@ -42,7 +42,7 @@ pub enum About {
     Connection,
     /// Every CM message, before it updates the state.
     Managed,
-    /// Every message that asks for a connection, accepts it or rejects it, before it updates the
+    /// Every message that requests a connection, accepts it or rejects it, before it updates the
     /// state.
     Announced,
     /// Every faulty packet.
@@ -50,7 +50,7 @@ pub enum About {
     /// Every NAK.
     Refused,
     /// Every RDMA operation on memory that no open transaction advertised for it.
-    Stray,
+    Unmatched,
     /// Every Send with Invalidate that invalidated memory of another open transaction.
     Revoked,
 }

@@ -210,8 +210,8 @@ impl Memory for SessionUse {
     fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         self.faults.clear();
         self.unread[known.caller(transaction.direction)] += u64::from(is_unread(transaction));
-        let said = &transaction.details.session;
-        if let (Some(sequenced), Some(reply)) = (said.sequenced, &transaction.reply) {
+        let facts = &transaction.details.session;
+        if let (Some(sequenced), Some(reply)) = (facts.sequenced, &transaction.reply) {
             self.note_flags(sequenced.flags, reply.seen.frame);
         }
         self.destroyed = offloads::destruction(transaction).or(self.destroyed);
@@ -264,21 +264,21 @@ fn report(kind: Kind, view: &View<'_, Read>, findings: &mut Findings<'_>) {
 
 /// The finding on a result of SEQUENCE or CB_SEQUENCE that differs from its arguments, which are
 /// correct.
-fn other_result(transaction: &Transaction, known: &Known, asked: Sequence, given: Sequence) -> Fault {
+fn other_result(transaction: &Transaction, known: &Known, requested: Sequence, given: Sequence) -> Fault {
     let about = |words: String| {
         chunks::paired(transaction, known, Finding::new(words).of(transaction))
             .by(known.answerer(transaction.direction))
     };
-    let number = |what, given: u32, asked: u32| {
-        let finding = about(format!("a result for {what} {given} to a request with {what} {asked}"));
-        finding.values(Value::Count(given.into()), Value::Count(asked.into()))
+    let number = |name, given: u32, requested: u32| {
+        let finding = about(format!("a result for {name} {given} to a request with {name} {requested}"));
+        finding.values(Value::Count(given.into()), Value::Count(requested.into()))
     };
     let finding = match () {
-        () if asked.session != given.session => {
+        () if requested.session != given.session => {
             about("a result for another session than that of the request".to_owned())
         }
-        () if asked.slot != given.slot => number("slot", given.slot, asked.slot),
-        () => number("sequence ID", given.number, asked.number),
+        () if requested.slot != given.slot => number("slot", given.slot, requested.slot),
+        () => number("sequence ID", given.number, requested.number),
     };
     Fault { kind: Kind::Result, finding }
 }
@@ -288,7 +288,7 @@ fn lacks_sequence(transaction: &Transaction) -> Option<&Operation> {
     let details = &transaction.details;
     let first = details.operations.first().filter(|_| details.called > Some(0))?;
     let OperationKind::Nfs4(kind) = first.kind else { return None };
-    let needs_none = matches!(
+    let needs_no_sequence = matches!(
         kind,
         Nfs4::ExchangeId
             | Nfs4::CreateSession
@@ -298,7 +298,7 @@ fn lacks_sequence(transaction: &Transaction) -> Option<&Operation> {
     );
     let is_alone = details.called == Some(1);
     let has_session = matches!(details.minor_version, Some(1 | 2));
-    (has_session && kind != Nfs4::Sequence && !(needs_none && is_alone)).then_some(first)
+    (has_session && kind != Nfs4::Sequence && !(needs_no_sequence && is_alone)).then_some(first)
 }
 
 fn sequence_first(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -320,22 +320,24 @@ fn sequence_first(transaction: &Transaction, view: &View<'_, Read>, findings: &m
 
 /// csr_sequence and csa_sequence of a CREATE_SESSION, if they differ.
 fn disagreement(transaction: &Transaction) -> Option<[u32; 2]> {
-    let said = &transaction.details.session;
-    let numbers = [said.created_sequence?, said.create_sequence?];
+    let facts = &transaction.details.session;
+    let numbers = [facts.created_sequence?, facts.create_sequence?];
     (numbers[0] != numbers[1]).then_some(numbers)
 }
 
 fn create_sequence(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let Some([given, asked]) = disagreement(transaction) else { return };
+    let Some([given, requested]) = disagreement(transaction) else { return };
     let operations = transaction.details.operations.iter();
     if operations.filter(|operation| operation.kind == OperationKind::Nfs4(Nfs4::CreateSession)).count() == 1
     {
         findings.add(
-            Finding::new(format!("CREATE_SESSION with sequence number {asked} was answered with {given}"))
-                .by(view.answerer(transaction.direction))
-                .of(transaction)
-                .ends(transaction)
-                .values(Value::Count(given.into()), Value::Count(asked.into())),
+            Finding::new(format!(
+                "CREATE_SESSION with sequence number {requested} was answered with {given}"
+            ))
+            .by(view.answerer(transaction.direction))
+            .of(transaction)
+            .ends(transaction)
+            .values(Value::Count(given.into()), Value::Count(requested.into())),
         );
     }
 }
@@ -356,7 +358,7 @@ fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, finding
     };
     let client = view.answerer(transaction.direction);
     // If nothing of the client was captured, rpc-call-unanswered reports that.
-    if !view.is_heard(client) {
+    if !view.has_packets_from(client) {
         return;
     }
     let later = view.memory.1.last(client).map(|last| last.seen.frame);

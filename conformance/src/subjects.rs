@@ -150,7 +150,7 @@ impl Gate {
 /// The functions that decide the rules of a subject, independent of the state that they read.
 pub(crate) trait Checks: Sync {
     /// Runs the rule with this index.
-    fn ask(
+    fn run(
         &self,
         index: usize,
         case: Case<'_>,
@@ -167,7 +167,7 @@ struct Table<S: Reads> {
 }
 
 impl<S: Reads> Checks for Table<S> {
-    fn ask(
+    fn run(
         &self,
         index: usize,
         case: Case<'_>,
@@ -176,7 +176,7 @@ impl<S: Reads> Checks for Table<S> {
         findings: &mut Findings<'_>,
     ) {
         let view = View { known, unmatched: &memories.unmatched, memory: (self.memory)(memories) };
-        self.rules[index].check.ask(case, &view, findings);
+        self.rules[index].check.run(case, &view, findings);
     }
 }
 
@@ -253,7 +253,7 @@ impl Memories {
         self.each(|memory| memory.observed(observed, known));
     }
 
-    /// Records that the engine gave up a call of this end without having seen a reply.
+    /// Records that the engine evicted a call of this end before a reply was seen.
     pub(crate) fn note_eviction(&mut self, caller: End) {
         self.each(|memory| memory.evicted(caller));
     }
@@ -306,7 +306,7 @@ impl Lasting {
     }
 
     /// Updates the state after a CM message or MPA start frame, before the rules run.
-    pub(crate) fn look_at_connection(&mut self, connection: &Connection, memories: &mut Memories) {
+    pub(crate) fn update_connection(&mut self, connection: &Connection, memories: &mut Memories) {
         memories.rpc.recall(connection, &self.unanswered);
         let exchange = &mut memories.establishment;
         exchange.before = exchange.agreed().and_then(|agreed| self.reconnections.note(connection, agreed));
@@ -315,15 +315,20 @@ impl Lasting {
     /// Updates the state with a finished transaction, before the rules run on it. Faults of its
     /// slot, sequence number or stateids are left in the state of its connection.
     #[inline]
-    pub(crate) fn look_at(&mut self, transaction: &Transaction, known: &Known, memories: &mut Memories) {
-        let said = &transaction.details.session;
-        if said.sequence.is_some() || said.created.is_some() {
+    pub(crate) fn update_transaction(
+        &mut self,
+        transaction: &Transaction,
+        known: &Known,
+        memories: &mut Memories,
+    ) {
+        let facts = &transaction.details.session;
+        if facts.sequence.is_some() || facts.created.is_some() {
             memories.sessions.faults = self.sessions.note(transaction, known, &memories.sessions);
         }
-        if said.offload.is_some() || transaction.direction == Direction::Backward {
+        if facts.offload.is_some() || transaction.direction == Direction::Backward {
             self.offloads.note(transaction);
         }
-        if said.sequence.is_some() || !transaction.details.states.is_empty() {
+        if facts.sequence.is_some() || !transaction.details.states.is_empty() {
             memories.state.faults = self.states.note(transaction, known);
         }
         if let Some(gss) = transaction.gss {
@@ -335,7 +340,7 @@ impl Lasting {
     }
 
     /// Hands over the offloaded operations of a connection that ends, before the rules run on it.
-    pub(crate) fn look_at_the_end(&mut self, known: &Known, memories: &mut Memories) {
+    pub(crate) fn hand_over_offloads(&mut self, known: &Known, memories: &mut Memories) {
         memories.sessions.offloads = self.offloads.take(known.connection);
         memories.sessions.lacks_callback = self.offloads.lacks_callback;
     }

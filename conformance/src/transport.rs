@@ -165,7 +165,7 @@ pub(super) const RULES: &[Checked<Read>] = &[
             of the response. It is broken if that packet is not an RDMA READ. For iWARP, it is \
             broken if no outstanding request names the STag and offset of the response as its \
             sink.",
-        check: Check::Faulty(faults::unasked),
+        check: Check::Faulty(faults::unrequested),
     },
     Checked {
         id: "read-depth",

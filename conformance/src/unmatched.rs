@@ -1,4 +1,4 @@
-//! Messages that answer nothing: replies and errors without a call, RDMA_DONE without a chunk to
+//! Unmatched messages: replies and errors without a call, RDMA_DONE without a chunk to
 //! pull.
 //!
 //! Such a finding depends on the other end not having sent something. A capture may also show the
@@ -20,7 +20,7 @@ use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transa
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
 use rdmascope_wire::{Xid, rpc};
 
-/// The messages of a connection that answer nothing, and the XIDs needed to judge them.
+/// The unmatched messages of a connection, and the XIDs needed to judge them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnmatchedMessages {
     messages: Vec<Unmatched>,
@@ -32,7 +32,7 @@ pub(crate) struct UnmatchedMessages {
     reused: [Recent; 2],
     /// By caller: XIDs of RPC messages that were sent with another rdma_xid.
     misnamed: [Recent; 2],
-    /// By caller: a call was given up or dropped from these lists, so a message may answer an
+    /// By caller: the engine evicted a call, or these lists dropped one, so a message may answer an
     /// unknown call.
     forgotten: [bool; 2],
     /// By sender: XIDs of messages in Read chunks that may be replies to calls that the capture lacks.
@@ -92,7 +92,7 @@ impl Recent {
         self.next = (self.next + 1) % 16;
     }
 
-    fn knows(&self, xid: Xid) -> bool {
+    fn contains(&self, xid: Xid) -> bool {
         self.xids.contains(&Some(xid))
     }
 }
@@ -126,7 +126,7 @@ impl UnmatchedMessages {
         }
     }
 
-    /// The messages that answer nothing.
+    /// The unmatched messages.
     pub(crate) fn messages(&self) -> &[Unmatched] {
         &self.messages
     }
@@ -212,7 +212,7 @@ impl UnmatchedMessages {
         });
     }
 
-    /// Records a message that answers nothing, unless it answers a call that was sent twice.
+    /// Records an unmatched message, unless it answers a call that was sent twice.
     #[cold]
     fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid, known: &Known) {
         let (from, other) = (sent.from, sent.from.other());
@@ -222,12 +222,12 @@ impl UnmatchedMessages {
             repeated.remove(at);
             return;
         }
-        if sent.kind == Kind::Done && self.provided[other].knows(xid) {
+        if sent.kind == Kind::Done && self.provided[other].contains(xid) {
             return;
         }
         // A Long Reply does not itself show that it is a reply. It is one if the call with its XID
         // was already answered.
-        if sent.kind == Kind::Reply && !sent.told && !self.answered[other].knows(xid) {
+        if sent.kind == Kind::Reply && !sent.is_explicit && !self.answered[other].contains(xid) {
             return;
         }
         // Its rdma_xid is not that of the reply in it, which header-xid reports. So rdma_xid does
@@ -247,7 +247,7 @@ impl UnmatchedMessages {
             direction: sent.direction(known),
             first: sent.send.first,
             seen: sent.send.seen,
-            is_of_own_call: sent.of_own_call || self.answered[from].knows(xid),
+            is_of_own_call: sent.of_own_call || self.answered[from].contains(xid),
             lacks: !known.holds_start() || !sent.paired || known.lost[other] > 0 || self.forgotten[other],
             certain: None,
         };
@@ -285,13 +285,13 @@ impl UnmatchedMessages {
     /// Whether the caller sent another call with this XID while the first was outstanding. It is
     /// then unknown which of them a reply answers.
     pub(crate) fn is_reused(&self, caller: End, xid: Xid) -> bool {
-        self.reused[caller].knows(xid)
+        self.reused[caller].contains(xid)
     }
 
     /// Whether a call or a reply with this XID had another rdma_xid. That is a finding of its own,
     /// and explains why nothing matches it.
     pub(crate) fn is_misnamed(&self, caller: End, xid: Xid) -> bool {
-        self.misnamed[caller].knows(xid)
+        self.misnamed[caller].contains(xid)
     }
 
     /// The replies that were pulled on a connection that was closed without an RDMA_DONE. `last`

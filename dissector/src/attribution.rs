@@ -34,11 +34,11 @@ pub(crate) struct Attribution {
 struct Waiting {
     from: End,
     seen: Seen,
-    what: What,
+    kind: WaitingKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum WaitingKind {
     /// A packet of a reliable connection.
     Packet { operation: Operation, psn: Psn, extension: Extension },
     /// A TCP segment: the position of its payload, the length of its payload, and the last byte of
@@ -50,12 +50,12 @@ impl Waiting {
     /// The positions that must be delivered before the role of this packet is known, each with the
     /// end that numbers them.
     fn awaited(&self) -> [Option<(End, Position)>; 2] {
-        match self.what {
-            What::Packet { operation, psn, .. } => {
+        match self.kind {
+            WaitingKind::Packet { operation, psn, .. } => {
                 let numbering = if operation.is_response() { self.from.other() } else { self.from };
                 [Some((numbering, psn.into())), None]
             }
-            What::Segment { position, length, acknowledged } => {
+            WaitingKind::Segment { position, length, acknowledged } => {
                 let last = length.checked_sub(1).map(|last| (self.from, position.plus(last)));
                 [last, acknowledged.map(|position| (self.from.other(), position))]
             }
@@ -83,7 +83,11 @@ impl Attribution {
     /// Adds a packet of end `from` to the waiting packets.
     pub(crate) fn take(&mut self, from: End, packet: &Packet<'_>) {
         let Packet { seen, operation, psn, extension, .. } = *packet;
-        self.waiting.push_back(Waiting { from, seen, what: What::Packet { operation, psn, extension } });
+        self.waiting.push_back(Waiting {
+            from,
+            seen,
+            kind: WaitingKind::Packet { operation, psn, extension },
+        });
     }
 
     /// Adds a TCP segment of end `from` to the waiting packets: the position and length of its
@@ -98,7 +102,7 @@ impl Attribution {
         self.waiting.push_back(Waiting {
             from,
             seen,
-            what: What::Segment { position, length, acknowledged },
+            kind: WaitingKind::Segment { position, length, acknowledged },
         });
     }
 
@@ -110,12 +114,12 @@ impl Attribution {
     /// Reports, in capture order, the packets whose role is final. `is_settled` returns whether
     /// everything captured up to a packet and sent up to a position was delivered. `frame` is the
     /// current record.
-    pub(crate) fn tell(
+    pub(crate) fn report(
         &mut self,
         frame: u64,
         room: Room,
         is_settled: impl Fn(Seen, End, Position) -> bool,
-        tell: &mut dyn FnMut(&Attributed<'_>),
+        report: &mut dyn FnMut(&Attributed<'_>),
     ) {
         while let Some(packet) = self.waiting.front() {
             let mut awaited = packet.awaited().into_iter().flatten();
@@ -125,24 +129,24 @@ impl Attribution {
                 return;
             }
             let Some(packet) = self.waiting.pop_front() else { return };
-            match packet.what {
-                What::Packet { operation, psn, extension } => {
-                    self.tell_of_packet(&packet, (operation, psn, extension), frame, tell);
+            match packet.kind {
+                WaitingKind::Packet { operation, psn, extension } => {
+                    self.report_packet(&packet, (operation, psn, extension), frame, report);
                 }
-                What::Segment { position, length, acknowledged } => {
-                    self.tell_of_segment(&packet, (position, length), acknowledged, frame, tell);
+                WaitingKind::Segment { position, length, acknowledged } => {
+                    self.report_segment(&packet, (position, length), acknowledged, frame, report);
                 }
             }
         }
     }
 
-    fn tell_of_segment(
+    fn report_segment(
         &mut self,
         packet: &Waiting,
         (position, length): (Position, u32),
         acknowledged: Option<Position>,
         frame: u64,
-        tell: &mut dyn FnMut(&Attributed<'_>),
+        report: &mut dyn FnMut(&Attributed<'_>),
     ) {
         let Waiting { from, seen, .. } = *packet;
         self.acknowledged.clear();
@@ -166,23 +170,23 @@ impl Attribution {
         };
         for lane in &mut self.lanes[from] {
             lane.take_all(position, length, seen.frame, &mut |position, role| {
-                tell(&Attributed { position, role: Some(role), ..attributed });
+                report(&Attributed { position, role: Some(role), ..attributed });
                 // Only the first of several reports lists the acknowledged steps.
                 attributed.acknowledged = &[];
                 attributed.role = Some(role);
             });
         }
         if attributed.role.is_none() && (answer.is_some() && length == 0 || !self.acknowledged.is_empty()) {
-            tell(&Attributed { role: answer.filter(|_| length == 0), ..attributed });
+            report(&Attributed { role: answer.filter(|_| length == 0), ..attributed });
         }
     }
 
-    fn tell_of_packet(
+    fn report_packet(
         &mut self,
         packet: &Waiting,
         (operation, psn, extension): (Operation, Psn, Extension),
         frame: u64,
-        tell: &mut dyn FnMut(&Attributed<'_>),
+        report: &mut dyn FnMut(&Attributed<'_>),
     ) {
         let Waiting { from, seen, .. } = *packet;
         let position = Position::from(psn);
@@ -205,7 +209,7 @@ impl Attribution {
             requests.acknowledge(received.into(), seen.frame, &mut self.acknowledged);
         }
         if role.is_some() || !self.acknowledged.is_empty() {
-            tell(&Attributed {
+            report(&Attributed {
                 seen,
                 late: seen.frame != frame,
                 only_acknowledges: operation == Operation::Acknowledge,
@@ -255,7 +259,7 @@ struct Entry {
     extent: u32,
     /// Its first packet in the capture.
     frame: u64,
-    asks: bool,
+    is_read_request: bool,
     is_acknowledged: bool,
     of: StepOf,
     /// The packets seen, by index from the first.
@@ -299,7 +303,7 @@ impl Lane {
                 at,
                 extent: step.extent,
                 frame: step.frame,
-                asks: step.asks,
+                is_read_request: step.is_read_request,
                 is_acknowledged: false,
                 of,
                 seen: Intervals::default(),
@@ -337,7 +341,7 @@ impl Lane {
         let offset = (position - entry.at) as u64;
         let memory = entry.seen.memory();
         // An RDMA Read request is one packet, but its extent also covers the PSNs of its responses.
-        let new = entry.seen.insert(offset, offset + 1) > 0 && (!entry.asks || offset == 0);
+        let new = entry.seen.insert(offset, offset + 1) > 0 && (!entry.is_read_request || offset == 0);
         self.bytes += entry.seen.memory() - memory;
         Some(if new { Role::Part(entry.of) } else { Role::Repetition(entry.of) })
     }

@@ -37,7 +37,7 @@ enum Kept {
     Transaction(usize),
     Connection(Box<Connection>),
     Eviction(Eviction),
-    Observation(Place, Told),
+    Observation(Place, Copied),
 }
 
 /// The fields that all observations have.
@@ -52,7 +52,7 @@ struct Place {
 
 /// A copy of [`Observed`]. Ranges are in [`Batch::bytes`].
 #[derive(Debug)]
-enum Told {
+enum Copied {
     /// Without borrowed data.
     Plain(Observed<'static>),
     Established(Box<Connection>),
@@ -102,10 +102,10 @@ impl Batch {
             Event::Connection(connection) => Kept::Connection(Box::new(connection.clone())),
             Event::Eviction(eviction) => Kept::Eviction(eviction),
             Event::Observation(observation) => {
-                let Observation { connection, place, requester, roles_known, half_flows, what } =
+                let Observation { connection, place, requester, roles_known, half_flows, kind } =
                     *observation;
                 let place = Place { connection, place, requester, roles_known, half_flows: *half_flows };
-                Kept::Observation(place, self.told(what))
+                Kept::Observation(place, self.copy(kind))
             }
             Event::Packet(_) | Event::Attributed(_) | Event::Framed(_) => return false,
         };
@@ -131,7 +131,7 @@ impl Batch {
                 Kept::Transaction(index) => report(Event::Transaction(&self.transactions[*index])),
                 Kept::Connection(connection) => report(Event::Connection(connection)),
                 Kept::Eviction(eviction) => report(Event::Eviction(*eviction)),
-                Kept::Observation(place, told) => self.observe(place, told, report),
+                Kept::Observation(place, copied) => self.observe(place, copied, report),
             }
         }
     }
@@ -167,13 +167,13 @@ impl Batch {
         begin..self.bytes.len()
     }
 
-    fn told(&mut self, what: Observed<'_>) -> Told {
-        let plain = match what {
-            Observed::Established(connection) => return Told::Established(Box::new(connection.clone())),
+    fn copy(&mut self, observed: Observed<'_>) -> Copied {
+        let plain = match observed {
+            Observed::Established(connection) => return Copied::Established(Box::new(connection.clone())),
             Observed::Sent(sent) => {
                 let bytes = self.keep_bytes(sent.send.bytes);
                 let has_header = sent.header.is_some();
-                return Told::Sent {
+                return Copied::Sent {
                     sent: without_send(sent),
                     send: without_bytes(sent.send),
                     bytes,
@@ -181,16 +181,16 @@ impl Batch {
                 };
             }
             Observed::Managed(&Managed { from, seen, mad, .. }) => {
-                return Told::Managed { from, seen, mad: self.keep_bytes(mad) };
+                return Copied::Managed { from, seen, mad: self.keep_bytes(mad) };
             }
             Observed::Announced(announced) => {
                 let range = self.keep_bytes(announced.private_data);
-                return Told::Announced(without_private_data(announced), range);
+                return Copied::Announced(without_private_data(announced), range);
             }
             Observed::RolesKnown => Observed::RolesKnown,
             Observed::Joined(other) => Observed::Joined(other),
             Observed::Missing(missing) => Observed::Missing(missing),
-            Observed::Stray(stray) => Observed::Stray(stray),
+            Observed::Unmatched(unmatched) => Observed::Unmatched(unmatched),
             Observed::Closes(closes) => Observed::Closes(closes),
             Observed::Repeated(repeated) => Observed::Repeated(repeated),
             Observed::Refused(refused) => Observed::Refused(refused),
@@ -202,44 +202,44 @@ impl Batch {
             Observed::Offered(offered) => Observed::Offered(offered),
             Observed::Ending(ending) => Observed::Ending(ending),
         };
-        Told::Plain(plain)
+        Copied::Plain(plain)
     }
 
-    fn observe(&self, place: &Place, told: &Told, report: &mut Report<'_>) {
+    fn observe(&self, place: &Place, copied: &Copied, report: &mut Report<'_>) {
         let Place { connection, place, requester, roles_known, ref half_flows } = *place;
-        let mut observed = |what: Observed<'_>| {
-            let it = Observation { connection, place, requester, roles_known, half_flows, what };
+        let mut report_kind = |kind: Observed<'_>| {
+            let it = Observation { connection, place, requester, roles_known, half_flows, kind };
             report(Event::Observation(&it));
         };
-        match told {
-            Told::Plain(what) => observed(*what),
-            Told::Established(connection) => observed(Observed::Established(connection)),
-            Told::Sent { sent, send, bytes, has_header } => {
+        match copied {
+            Copied::Plain(kind) => report_kind(*kind),
+            Copied::Established(connection) => report_kind(Observed::Established(connection)),
+            Copied::Sent { sent, send, bytes, has_header } => {
                 let send = Send { bytes: &self.bytes[bytes.clone()], ..*send };
                 let header = if *has_header { Header::parse(send.bytes).ok() } else { None };
-                observed(Observed::Sent(&Sent { send: &send, header: header.as_ref(), ..*sent }));
+                report_kind(Observed::Sent(&Sent { send: &send, header: header.as_ref(), ..*sent }));
             }
-            &Told::Managed { from, seen, ref mad } => {
+            &Copied::Managed { from, seen, ref mad } => {
                 let mad = &self.bytes[mad.clone()];
                 if let Ok((_, message)) = cm::Message::parse(mad) {
-                    observed(Observed::Managed(&Managed { from, seen, message: &message, mad }));
+                    report_kind(Observed::Managed(&Managed { from, seen, message: &message, mad }));
                 }
             }
-            Told::Announced(announced, range) => {
+            Copied::Announced(announced, range) => {
                 let private_data = &self.bytes[range.clone()];
-                observed(Observed::Announced(&Announced { private_data, ..*announced }));
+                report_kind(Observed::Announced(&Announced { private_data, ..*announced }));
             }
         }
     }
 }
 
 fn without_send(sent: &Sent<'_>) -> Sent<'static> {
-    let Sent { from, kind, told, send: _, header: _, outstanding, of_own_call, .. } = *sent;
+    let Sent { from, kind, is_explicit, send: _, header: _, outstanding, of_own_call, .. } = *sent;
     let Sent { missing_at_call, missing_packets, call, earlier, paired, .. } = *sent;
     Sent {
         from,
         kind,
-        told,
+        is_explicit,
         send: &NO_SEND,
         header: None,
         outstanding,
@@ -258,6 +258,6 @@ fn without_bytes(send: &Send<'_>) -> Send<'static> {
 }
 
 fn without_private_data(announced: &Announced<'_>) -> Announced<'static> {
-    let Announced { from, seen, name, says, private_data: _, is_cut, expects } = *announced;
-    Announced { from, seen, name, says, private_data: &[], is_cut, expects }
+    let Announced { from, seen, name, meaning, private_data: _, is_cut, expects } = *announced;
+    Announced { from, seen, name, meaning, private_data: &[], is_cut, expects }
 }

@@ -136,8 +136,8 @@ impl BulkCut {
                 kept.filter(|(_, sighting)| !self.copies.holds(*sighting))
             }
         };
-        let whole = || Sighting::of_segment(segment, seen, record.tap());
-        self.copies.note(shortened.map_or_else(whole, |(_, sighting)| sighting));
+        let complete = || Sighting::of_segment(segment, seen, record.tap());
+        self.copies.note(shortened.map_or_else(complete, |(_, sighting)| sighting));
         let kept = shortened.map(|(kept, _)| kept);
         self.segments.note(record.number, segment, contents, kept);
         kept.map_or(record.data.len(), length)

@@ -458,7 +458,7 @@ mod tests {
 
     /// A set distinguishes 64 files, and the last also represents every later file.
     #[test]
-    fn files_of_a_capture() {
+    fn file_set_distinguishes_64_files() {
         let of = |numbers: &[u32]| {
             let mut files = Files::default();
             numbers.iter().for_each(|number| files.add(*number));
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers() {
+    fn acks_naks_and_read_responses_count_as_answers() {
         let none = Counts::default();
         assert!(!none.has_answered());
         for counts in [
@@ -504,7 +504,7 @@ mod tests {
     /// The nearer end is nearer by the ratio and by at least 2 us. The ends are equally far from 10
     /// us on, if the longer time is at most 1.5 times the shorter.
     #[test]
-    fn which_end_is_nearer() {
+    fn capture_point_follows_ratio_of_times() {
         use CapturePoint::{Between, Requester, Responder};
         for (to_requester, to_responder, ratio, point) in [
             (1_000, 4_000, 4, Some(Requester)),

@@ -54,7 +54,7 @@ pub struct Config {
     /// The maximum time in nanoseconds between two [taps](crate::record::Tap) of the same packet,
     /// if capture points are joined that are this far apart. `None`: 2 ms, as within a host or a
     /// switch.
-    pub places_apart: Option<u64>,
+    pub capture_points_apart: Option<u64>,
     /// The number of connections from which on a new connection needs two records: the first one is
     /// held until the second one concerns it. `None`: 512.
     pub crowd: Option<u32>,
@@ -173,7 +173,7 @@ impl Engine {
         Engine {
             config,
             transactions: Transactions::new(config.keep, config.observe, config.attribute),
-            copies: Copies::new(config.places_apart),
+            copies: Copies::new(config.capture_points_apart),
             ..Engine::default()
         }
     }
@@ -181,7 +181,7 @@ impl Engine {
     /// Adds a connection that a host's kernel reported before the next record.
     pub fn know(&mut self, connection: KnownConnection) {
         self.known.add(connection);
-        self.totals.known_connections = self.known.told;
+        self.totals.known_connections = self.known.hint;
     }
 
     /// Handles the next record of the capture and reports the events that it causes.
@@ -300,7 +300,7 @@ impl Engine {
             totals.cut_records += u64::from(!lacks_data);
         }
         let is_snooped = place.is_some_and(|place| sessions.session(place.session).peers.is_snooped);
-        // The ICRC of a composed frame says nothing.
+        // The ICRC of a composed frame has no meaning.
         if let (Ok(frame), false) = (frame, is_snooped) {
             totals.count_icrc(frame.icrc);
         }
@@ -373,7 +373,7 @@ impl Engine {
     ///
     /// [`Eviction::Connection`]: crate::event::Eviction::Connection
     pub fn give_up_some(&mut self, report: &mut Report<'_>) -> bool {
-        self.between_records(report, |stage| stage.give_up_some())
+        self.between_records(report, |stage| stage.evict_some())
     }
 
     /// Does work that no record causes, and counts its events.
@@ -459,7 +459,7 @@ impl Stage<'_> {
             None => self.admit(key, &packet)?,
         };
         let mut session = self.sessions.session(place.session);
-        if session.told.is_some() && place.end == End::Second && !dropped {
+        if session.hint.is_some() && place.end == End::Second && !dropped {
             place = self.confirm(place, key, &packet);
             session = self.sessions.session(place.session);
         }
@@ -531,9 +531,9 @@ impl Stage<'_> {
         let place = EndRef { session, end: End::First };
         self.sessions.note_context(place, self.context);
         self.sessions.claim(key, place, self.transactions, self.report);
-        if let Some(told) = self.known.take(&key) {
-            if told.fits(packet) && self.sessions.know(session, told, self.transactions, self.report) {
-                self.release(|| newcomers::flow(&told.other().flow()));
+        if let Some(hint) = self.known.take(&key) {
+            if hint.fits(packet) && self.sessions.adopt_hint(session, hint, self.transactions, self.report) {
+                self.release(|| newcomers::flow(&hint.other().flow()));
             } else {
                 self.known.contradict(packet.seen.frame);
             }
@@ -545,13 +545,13 @@ impl Stage<'_> {
     /// fit the report, it begins a half-flow of its own.
     #[cold]
     fn confirm(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
-        let told = self.sessions.session(place.session).told.map(|told| told.other());
-        if told.is_some_and(|told| told.fits(packet)) {
-            self.sessions.believe(place.session);
+        let hint = self.sessions.session(place.session).hint.map(|hint| hint.other());
+        if hint.is_some_and(|hint| hint.fits(packet)) {
+            self.sessions.confirm_hint(place.session);
             return place;
         }
         self.known.contradict(packet.seen.frame);
-        self.sessions.part(place.session);
+        self.sessions.withdraw_hint(place.session);
         self.begin(key, packet)
     }
 

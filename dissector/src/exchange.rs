@@ -99,7 +99,7 @@ impl Step {
 
 impl Content {
     /// Creates a part without missing bytes.
-    pub fn whole(of_reply: bool, part: Part, bytes: Vec<u8>) -> Content {
+    pub fn complete(of_reply: bool, part: Part, bytes: Vec<u8>) -> Content {
         let mut captured = Intervals::default();
         captured.insert(0, bytes.len() as u64);
         Content { of_reply, part, bytes, captured }

@@ -33,7 +33,7 @@ pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Ot
     link::by_link_type(
         record.link,
         View::of(record),
-        &mut Walk { config, tell: |_, _| {}, hop: 0, context: 0 },
+        &mut Walk { config, report: |_, _| {}, hop: 0, context: 0 },
     )
 }
 
@@ -41,12 +41,12 @@ pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Ot
 /// range in the record. The header of a [`Stop`] begins where the last complete one ends. A stop in
 /// [`Layer::Network`](rdmascope_wire::Layer::Network) is an exception: after the extension headers
 /// of IPv6, its offset counts from the start of the last [`Header::Ipv6`].
-pub fn dissect_telling<'a>(
+pub fn dissect_reporting<'a>(
     record: &Record<'a>,
     config: &Config,
     found: &mut dyn FnMut(Header, Range<usize>),
 ) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found, hop: 0, context: 0 })
+    link::by_link_type(record.link, View::of(record), &mut Walk { config, report: found, hop: 0, context: 0 })
 }
 
 /// The source or destination of a packet.
@@ -147,9 +147,9 @@ pub struct Frame<'a> {
     /// The traffic class of the IP header: [DSCP](Frame::dscp) and [ECN](Frame::ecn). 0 for RoCEv1
     /// and native InfiniBand, which have none.
     pub traffic_class: u8,
-    /// A hash of what changes between hops, and is the same for all packets of a flow at one of
-    /// them: MAC addresses, VLANs, identifiers and sources of tunnels, mirroring sessions, and the
-    /// time to live.
+    /// A hash of the fields that change between hops and are the same for all packets of a flow at
+    /// one hop: MAC addresses, VLANs, identifiers and sources of tunnels, mirroring sessions, and
+    /// the time to live.
     pub hop: u32,
     /// A hash of the network that the packet is in: the VLANs, and the network identifier of VXLAN,
     /// GENEVE or NVGRE. 0 for none. Networks may have equal addresses.

@@ -114,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn front_to_back_keeps_no_list() {
+    fn contiguous_inserts_keep_no_list() {
         let mut set = Intervals::default();
         assert_eq!(set.insert(0, 1024), 1024);
         assert_eq!(set.insert(1024, 2048), 1024);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_reported_until_it_is_filled() {
+    fn hole_is_listed_until_it_is_filled() {
         let mut set = Intervals::default();
         set.insert(0, 10);
         set.insert(20, 30);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn its_ranges_and_its_length() {
+    fn ranges_are_listed_within_bounds() {
         let mut set = Intervals::default();
         assert_eq!((set.length(), set.memory(), set.ranges().count()), (0, 0, 0));
         for (start, end) in [(0, 10), (20, 30), (40, 50)] {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_within_the_front_adds_nothing() {
+    fn covered_range_adds_nothing() {
         let mut set = Intervals::default();
         set.insert(0, 10);
         set.insert(20, 30);
@@ -162,7 +162,7 @@ mod tests {
 
     /// When the list is full, only ranges that touch another can be inserted.
     #[test]
-    fn its_ranges_are_bounded() {
+    fn separate_ranges_are_bounded() {
         let mut set = Intervals::default();
         (1..=4096).for_each(|index| assert_eq!(set.insert(4 * index, 4 * index + 1), 1));
         assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 0);
@@ -173,30 +173,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_plain_set(ranges in proptest::collection::vec((0u64..64, 0u64..16), 0..24)) {
+        fn intervals_match_plain_set(ranges in proptest::collection::vec((0u64..64, 0u64..16), 0..24)) {
             let mut set = Intervals::default();
             let mut plain = [false; 96];
             for (start, length) in ranges {
-                let new = plain[start as usize..(start + length) as usize].iter().filter(|there| !**there).count();
+                let new = plain[start as usize..(start + length) as usize].iter().filter(|it| !**it).count();
                 plain[start as usize..(start + length) as usize].fill(true);
                 prop_assert_eq!(set.insert(start, start + length), new as u64);
             }
-            let mut there = [false; 96];
+            let mut listed = [false; 96];
             for (start, end) in set.within(8, 50) {
-                prop_assert!(!there[start as usize - 1]);
-                there[start as usize..end as usize].fill(true);
+                prop_assert!(!listed[start as usize - 1]);
+                listed[start as usize..end as usize].fill(true);
             }
             for byte in 0..96 {
-                prop_assert_eq!(there[byte], plain[byte] && (8..50).contains(&byte), "byte {}", byte);
+                prop_assert_eq!(listed[byte], plain[byte] && (8..50).contains(&byte), "byte {}", byte);
             }
             let mut holes = [false; 96];
             for (start, end) in set.holes(96) {
                 holes[start as usize..end as usize].fill(true);
             }
-            for (byte, there) in plain.iter().enumerate() {
-                prop_assert_eq!(holes[byte], !there, "byte {}", byte);
+            for (byte, is_in) in plain.iter().enumerate() {
+                prop_assert_eq!(holes[byte], !is_in, "byte {}", byte);
             }
-            prop_assert_eq!(set.front() as usize, plain.iter().position(|there| !there).unwrap_or(96));
+            prop_assert_eq!(set.front() as usize, plain.iter().position(|it| !it).unwrap_or(96));
         }
     }
 }

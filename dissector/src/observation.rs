@@ -1,4 +1,4 @@
-//! Events for conformance checks, beside transactions and connections.
+//! Events for conformance checks, in addition to transactions and connections.
 //!
 //! They are reported only if [`crate::engine::Config::observe`] requests them. An end of a
 //! connection has the index 0 or 1 for as long as the connection keeps its number.
@@ -17,7 +17,7 @@ pub enum Observe {
     /// No observations.
     #[default]
     Nothing,
-    /// All except those that only rules use: a connection's parameters, packet faults, stray
+    /// All except those that only rules use: a connection's parameters, packet faults, unmatched
     /// operations, memory advertised twice or invalidated by another transaction, calls outstanding
     /// when the connection closes, and [`Sent::earlier`].
     Events,
@@ -40,7 +40,7 @@ pub struct Observation<'a> {
     /// The completeness of each half-flow in the capture.
     pub half_flows: &'a [HalfFlow; 2],
     /// The observation.
-    pub what: Observed<'a>,
+    pub kind: Observed<'a>,
 }
 
 /// The kind of an observation.
@@ -60,7 +60,7 @@ pub enum Observed<'a> {
     /// naming the packets.
     Missing(Missing),
     /// An RDMA operation on memory that no open transaction advertised for it.
-    Stray(Stray),
+    Unmatched(Unmatched),
     /// A CM message. If it changes the connection's parameters, [`Observed::Established`] follows.
     Managed(&'a Managed<'a>),
     /// A request for the connection, or its acceptance or rejection. It is reported before the
@@ -98,7 +98,7 @@ pub struct Sent<'a> {
     pub kind: Kind,
     /// Whether the message itself shows its kind. Otherwise the kind was inferred: a reply if a
     /// call with its XID is outstanding.
-    pub told: bool,
+    pub is_explicit: bool,
     /// The Send.
     pub send: &'a Send<'a>,
     /// Its RPC-over-RDMA header. `None` if the Send is too short.
@@ -172,7 +172,7 @@ pub struct Missing {
 
 /// An RDMA operation on memory that no open transaction advertised for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Stray {
+pub struct Unmatched {
     /// The end that sent it.
     pub from: End,
     /// Its first packet.
@@ -186,12 +186,12 @@ pub struct Stray {
     /// The first byte outside the advertised memory.
     pub address: u64,
     /// The reason why access to this byte is invalid.
-    pub astray: Astray,
+    pub mismatch: Mismatch,
 }
 
-/// The reason why an RDMA operation is stray.
+/// The reason why an RDMA operation is unmatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Astray {
+pub enum Mismatch {
     /// No open transaction advertised the memory at its start.
     Unadvertised,
     /// The transaction advertised the memory for RDMA Read but the operation is an RDMA Write, or
@@ -262,7 +262,7 @@ pub struct Announced<'a> {
     /// The name of the message.
     pub name: &'static str,
     /// The meaning of the message.
-    pub says: Says,
+    pub meaning: Meaning,
     /// The captured private data.
     pub private_data: &'a [u8],
     /// Whether the captured private data is incomplete.
@@ -273,7 +273,7 @@ pub struct Announced<'a> {
 
 /// The meaning of a connection message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
+pub enum Meaning {
     /// Requests the connection.
     Asks,
     /// Accepts the connection.
@@ -349,7 +349,7 @@ pub struct Repeated {
     /// Payload bytes on the wire; 0 for an RDMA Read request.
     pub bytes: u32,
     /// Bytes that an RDMA Read request asks for.
-    pub asked: u32,
+    pub read_length: u32,
 }
 
 /// A NAK.
@@ -447,7 +447,7 @@ pub struct Ending {
     /// By end: whether the capture has a packet from its host to the other host, on any connection.
     /// If the other end acknowledged packets on this connection, only packets of this connection
     /// count.
-    pub heard: [bool; 2],
+    pub captured: [bool; 2],
     /// Whether the connection was closed. Otherwise the capture ended, or the connection was evicted.
     pub is_closed: bool,
 }

@@ -61,9 +61,9 @@ impl Phases {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
         let timing = &transaction.timing;
         let sent = call.seen.time;
-        let whole = transaction.latency()?;
+        let total = transaction.latency()?;
         // Nanoseconds after the call. Time stamps in captures can step back.
-        let reply_start = reply.first.time.since(sent).min(whole);
+        let reply_start = reply.first.time.since(sent).min(total);
         let within = |time: Time| time.since(sent).min(reply_start);
         let span = |span: Option<(Time, Time)>| span.map(|(first, last)| (within(first), within(last)));
         let (reads, writes) = (span(timing.reads), span(timing.writes));
@@ -85,7 +85,7 @@ impl Phases {
             sending[1],
             after - sending[1],
             written,
-            whole - reply_start,
+            total - reply_start,
         ];
         Some(Phases { times, acknowledged: timing.acknowledged.is_some() })
     }

@@ -133,7 +133,7 @@ mod tests {
     use rdmascope_wire::rdma_cm_ip::PortSpace;
 
     #[test]
-    fn rows_are_in_the_order_of_the_protocols() {
+    fn rows_are_in_protocol_order() {
         for (at, row) in ROWS.iter().enumerate() {
             assert_eq!(row.protocol as usize, at);
             assert_eq!(row.protocol.name(), row.name);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn service_ids() {
+    fn service_ids_identify_protocols() {
         let of = |service: u64| Protocol::of_service(ServiceId(service));
         assert_eq!(of(0x0106_01bd), Some(Protocol::SmbDirect));
         assert_eq!(of(0x0106_1545), Some(Protocol::SmbDirect));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn first_sends() {
+    fn first_sends_identify_protocols() {
         let negotiate = [0, 1, 0, 1, 0, 0, 255, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 2, 0];
         let mut connect = [0; 64];
         (connect[0], connect[1], connect[4]) = (0x7f, 0x40, 1);
@@ -180,9 +180,9 @@ mod tests {
             assert_eq!(Protocol::of_first_send(bytes, length - 1), None);
             // Cut by a snap length: the remaining first bytes are enough, or the protocol is
             // unknown.
-            for there in 0..bytes.len() {
-                let found = Protocol::of_first_send(&bytes[..there], length);
-                assert!(found.is_none() || found == Some(protocol), "{there}");
+            for captured in 0..bytes.len() {
+                let found = Protocol::of_first_send(&bytes[..captured], length);
+                assert!(found.is_none() || found == Some(protocol), "{captured}");
             }
         }
     }

@@ -212,7 +212,7 @@ mod tests {
 
     /// IBTA volume 1, table 38: opcodes of reliable connections and their displayed names.
     #[test]
-    fn which_part_of_which_operation_a_packet_is() {
+    fn opcode_gives_operation_and_part() {
         use Part::*;
         use rdma::Operation as Of;
         for (operation, of, part, name) in [

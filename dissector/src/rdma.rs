@@ -192,10 +192,10 @@ impl<'a> Placement<'a> {
     /// `length` is at most the length on the wire. The capture may have fewer bytes.
     #[inline]
     pub fn split_at(self, length: u32) -> (Placement<'a>, Placement<'a>) {
-        let (here, behind) = self.bytes.split_at(self.bytes.len().min(length as usize));
+        let (front, back) = self.bytes.split_at(self.bytes.len().min(length as usize));
         let address = self.address.wrapping_add(u64::from(length));
-        let rest = Placement { bytes: behind, length: self.length - length, address, ..self };
-        (Placement { bytes: here, length, ..self }, rest)
+        let rest = Placement { bytes: back, length: self.length - length, address, ..self };
+        (Placement { bytes: front, length, ..self }, rest)
     }
 }
 
@@ -231,5 +231,5 @@ pub struct Repetition {
     /// Length of its payload on the wire in bytes; 0 for an RDMA Read request.
     pub bytes: u32,
     /// Number of bytes that an RDMA Read request asks for.
-    pub asked: u32,
+    pub read_length: u32,
 }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clone_has_the_same_room() {
+    fn clone_keeps_capacity() {
         let mut list: Roomy<Vec<u32>> = Roomy::default();
         let mut queue: Roomy<VecDeque<u32>> = Roomy::default();
         list.extend(0..1000);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_what_a_list_comes_to_that_grows() {
+    fn room_matches_capacity_of_growing_list() {
         let mut list: Vec<u64> = Vec::new();
         for entries in 0..300 {
             assert_eq!(room(entries), list.capacity());

@@ -5,26 +5,26 @@
 //! address among the open transactions of the end that owns the memory, and a later call may reuse
 //! the R_Key.
 
-mod early;
 mod identity;
-mod keeping;
 mod memory;
 mod message;
 mod observe;
 mod open;
 mod placing;
 mod read;
+mod reordering;
 #[cfg(test)]
 mod tests;
+mod transcript;
 mod unclaimed;
 
 pub(crate) use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-pub(crate) use early::asks_for;
-pub(crate) use keeping::NotedStep;
 pub(crate) use memory::Memory;
+pub(crate) use reordering::is_request_for;
+pub(crate) use transcript::NotedStep;
 
 use crate::connection::{ConnectionId, FlowKey, Route};
 use crate::event::{Event, Eviction, Report};
@@ -37,11 +37,11 @@ use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 use hashbrown::HashMap;
-use keeping::Keeping;
 use memory::Target;
 use open::Open;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Xid, rpc};
+use transcript::Transcript;
 use unclaimed::Unclaimed;
 
 /// The hasher of tables whose keys come from the wire. Its seed is fixed, so that the same capture
@@ -449,10 +449,10 @@ impl Transactions {
     }
 
     /// Ends all open transactions of a connection, because it or the capture is over at `until`.
-    /// `heard` is [`Ending::heard`](crate::observation::Ending::heard).
+    /// `captured` is [`Ending::captured`](crate::observation::Ending::captured).
     pub(crate) fn end_all(
         &mut self,
-        (is_closed, until, heard): (bool, Time, [bool; 2]),
+        (is_closed, until, captured): (bool, Time, [bool; 2]),
         peers: &mut Peers,
         report: &mut Report<'_>,
     ) {
@@ -467,7 +467,7 @@ impl Transactions {
             let slowest = peers.slowest.max(Transaction::PATIENCE);
             let (unseen, clock_steps) = (peers.unseen, self.clock_steps);
             let Some(open) = self.find(slot) else { continue };
-            let until = Some(until).filter(|_| heard[open.caller.other()]);
+            let until = Some(until).filter(|_| captured[open.caller.other()]);
             let called = open.transaction.call.as_ref().map(|call| call.seen.time);
             let is_overdue = !open.lacks_packets(peers)
                 && unseen == open.unseen_before
@@ -494,11 +494,11 @@ impl Transactions {
 
     /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
-        let keeping = if self.keep == Keep::default() { 0 } else { self.open * size_of::<Keeping>() };
+        let transcript = if self.keep == Keep::default() { 0 } else { self.open * size_of::<Transcript>() };
         self.slots.len() * size_of::<Open>()
             + self.free.len() * size_of::<u32>()
             + self.order.len() * size_of::<Slot>()
-            + keeping
+            + transcript
             + self.weight
             + self.gathered
             + self.kept
@@ -599,10 +599,10 @@ impl Transactions {
         if self.observe != Observe::Nothing && !roles_known && peers.requester.is_some() {
             peers.observe(Observed::RolesKnown, report);
         }
-        if let Some(keeping) = open.keeping.take() {
-            self.kept -= keeping.bytes();
+        if let Some(transcript) = open.transcript.take() {
+            self.kept -= transcript.bytes();
             let flows = [peers.flows[open.caller], peers.flows[open.caller.other()]];
-            open.transaction.exchange = Some(Box::new(keeping.into_exchange(open, flows)));
+            open.transaction.exchange = Some(Box::new(transcript.into_exchange(open, flows)));
         }
         let direction = peers.direction(open.caller);
         self.reported += 1;

@@ -2,13 +2,13 @@
 
 mod acknowledged;
 mod contexts;
-mod early;
 mod ending;
 mod flight;
+mod hint;
 mod iwarp;
 mod pairing;
+mod reordering;
 mod replayed;
-mod told;
 mod transport;
 
 use crate::attribution::{Attribution, Room};
@@ -22,20 +22,20 @@ use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated,
 use crate::rc::Packet;
 use crate::rdma::{Delivery, End, Fault, Operation, Part, Piece, Placement, Position, Repetition};
 use crate::record::{REORDERING, Time};
-use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
+use crate::rpcrdma::{Kind, Peers, Transactions, is_request_for};
 use crate::transaction::Seen;
 use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
 pub(crate) use contexts::Contexts;
 use core::net::IpAddr;
-use early::Early;
+pub(crate) use hint::Hint;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{Bth, Opcode};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
+use reordering::Reordered;
 use replayed::Replayed;
-pub(crate) use told::Told;
 pub(crate) use transport::TransportState;
 
 /// A connection with two ends, one of which may be unknown.
@@ -79,7 +79,7 @@ pub(crate) struct Session {
     over: bool,
     /// The kernel's report of it, for the half-flow that was seen first, until the second has a
     /// packet.
-    pub told: Option<Told>,
+    pub hint: Option<Hint>,
 }
 
 /// One end of a connection.
@@ -99,7 +99,7 @@ pub(crate) struct SessionEnd {
     pub communication_id: Option<(Address, CommunicationId)>,
     /// The contexts of its packets.
     pub contexts: Contexts,
-    early: Early,
+    early: Reordered,
     /// The acknowledgements of its Sends, with their times.
     acknowledgements: Acknowledgements,
     /// Whether the queue of early deliveries overflowed while the other half-flow was unseen: the
@@ -121,7 +121,7 @@ impl SessionEnd {
             private_data_cut: false,
             communication_id: None,
             contexts: Contexts::default(),
-            early: Early::default(),
+            early: Reordered::default(),
             acknowledgements: Acknowledgements::default(),
             alone: false,
             counts: Counts::default(),
@@ -161,7 +161,7 @@ impl Session {
             dropped,
             tcp_ports: None,
             over: false,
-            told: None,
+            hint: None,
         }
     }
 
@@ -201,12 +201,12 @@ impl Session {
             + self.ends.iter().map(of).sum::<usize>()
     }
 
-    /// Gives up the gaps before held packets, because all connections together hold too much.
-    pub(crate) fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
+    /// Releases all held packets, because all connections together hold too much.
+    pub(crate) fn release_buffered(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection() }));
         let Session { peers, transport, ends, .. } = self;
-        transport.give_up_buffered(&mut |from, delivery| {
+        transport.release_buffered(&mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         self.settle_early(None, transactions, report);
@@ -296,10 +296,10 @@ impl Session {
             return;
         }
         if let Some(fault) = self.transport.inspect(side, bth, packet, self.partition_key) {
-            let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
+            let observed = (packet.seen, packet.piece(), packet.psn.into(), fault);
             transactions.number(&mut self.peers);
             if transactions.is_judged() {
-                observe_fault(side, what, &self.peers, report);
+                observe_fault(side, observed, &self.peers, report);
             }
         }
     }
@@ -406,7 +406,7 @@ impl Session {
                 && early.is_none_or(|early| seen.frame < early)
                 && transport.is_settled(end, position)
         };
-        attribution.tell(frame, room, is_settled, &mut |attributed| report(Event::Attributed(attributed)));
+        attribution.report(frame, room, is_settled, &mut |attributed| report(Event::Attributed(attributed)));
         let now = attribution.footprint();
         let before = core::mem::replace(&mut attribution.counted, now);
         transactions.attributed = transactions.attributed + now - before;
@@ -417,7 +417,7 @@ impl Session {
         let Some(attribution) = &mut self.attribution else { return };
         transactions.take_noted().for_each(|step| attribution.note(&step, Room::AMPLE));
         attribution
-            .tell(0, Room::AMPLE, |_, _, _| true, &mut |attributed| report(Event::Attributed(attributed)));
+            .report(0, Room::AMPLE, |_, _, _| true, &mut |attributed| report(Event::Attributed(attributed)));
         transactions.attributed -= attribution.counted;
     }
 
@@ -501,24 +501,24 @@ impl Session {
     }
 
     /// Delivers the oldest entry. If a gap of the other end holds back the message that the entry
-    /// answers, or if the missing packets were acknowledged, gives up the gap instead.
+    /// answers, or if the missing packets were acknowledged, skips the gap instead.
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
         let Session { peers, transport, ends, .. } = self;
         let answer = ends[side].early.iter().next();
-        let asked = answer.and_then(|answer| {
+        let request_psn = answer.and_then(|answer| {
             let answer = answer.delivery();
-            transport.find_held_send(side.other(), |send| asks_for(send, &answer))
+            transport.find_held_send(side.other(), |send| is_request_for(send, &answer))
         });
         let mut hand_up = |from: End, delivery: Delivery<'_>| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         };
-        if transport.give_up_received(side.other(), &mut hand_up) {
+        if transport.skip_acknowledged_gaps(side.other(), &mut hand_up) {
             return;
         }
-        if let Some(asked) = asked {
-            return transport.give_up_before(side.other(), asked, &mut hand_up);
+        if let Some(psn) = request_psn {
+            return transport.skip_gaps_before(side.other(), psn, &mut hand_up);
         }
         if let Some(held) = ends[side].early.take_first() {
             deliver(side, held.delivery(), ends, peers, transactions, report);
@@ -560,15 +560,16 @@ impl Session {
         let caller = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
         // REQ and REP each name their sender's ID. A rejection negotiates nothing.
-        let has_said = |side: End| match self.transport.iwarp() {
+        let has_negotiated = |side: End| match self.transport.iwarp() {
             Some(iwarp) => iwarp.started(side).is_some_and(|started| !started.frame.rejected),
             None => self.ends[side].communication_id.is_some(),
         };
-        let exchanged = End::BOTH.into_iter().all(|side| has_said(side) && !self.ends[side].private_data_cut);
+        let exchanged =
+            End::BOTH.into_iter().all(|side| has_negotiated(side) && !self.ends[side].private_data_cut);
         let speaks_rpc = self.peers.speaks_rpc == Some(true);
         // The inline thresholds of RFC 8166 do not apply to other protocols.
-        let says_nothing = self.ends.iter().all(|end| end.counts.packets == 0);
-        let may_speak_rpc = speaks_rpc || self.peers.protocol.is_none() && says_nothing;
+        let has_no_packets = self.ends.iter().all(|end| end.counts.packets == 0);
+        let may_speak_rpc = speaks_rpc || self.peers.protocol.is_none() && has_no_packets;
         let agreed = (self.origin == Origin::Cm && exchanged && may_speak_rpc).then(|| {
             let data = |end: &SessionEnd| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
@@ -624,8 +625,8 @@ fn hand_up(
     if let Delivery::Send(send) = delivery {
         peers.recognize(send);
     }
-    let is_behind = delivery.is_request() && ends[from].early.has_requests();
-    if is_behind || is_early(from, delivery, ends, peers, transactions) {
+    let must_follow = delivery.is_request() && ends[from].early.has_requests();
+    if must_follow || is_early(from, delivery, ends, peers, transactions) {
         ends[from].early.keep(delivery);
     } else {
         deliver(from, *delivery, ends, peers, transactions, report);
@@ -660,7 +661,7 @@ fn is_early(
 /// Whether a delivery may lead to an event at once. Operations on memory that was not advertised
 /// are only counted, unless the connection carries RPC-over-RDMA.
 #[cold]
-fn tells(delivery: &Delivery<'_>, peers: &Peers) -> bool {
+fn may_cause_event(delivery: &Delivery<'_>, peers: &Peers) -> bool {
     match delivery {
         Delivery::Write(_) | Delivery::ReadRequest(_) | Delivery::ReadResponse(_) => {
             peers.speaks_rpc == Some(true)
@@ -688,7 +689,7 @@ fn deliver(
     transactions: &mut Transactions,
     report: &mut Report<'_>,
 ) {
-    if peers.number().is_none() && tells(&delivery, peers) {
+    if peers.number().is_none() && may_cause_event(&delivery, peers) {
         transactions.number(peers);
     }
     let counts = &mut ends[from].counts;
@@ -744,8 +745,8 @@ fn deliver(
         Delivery::Repeated(_) | Delivery::Refused { .. } | Delivery::Restarted
             if !transactions.observes() => {}
         Delivery::Faulty { .. } if !transactions.is_judged() => {}
-        Delivery::Repeated(Repetition { seen, first, piece, position, bytes, asked }) => {
-            let repeated = Repeated { from, seen, first, piece, position, bytes, asked };
+        Delivery::Repeated(Repetition { seen, first, piece, position, bytes, read_length }) => {
+            let repeated = Repeated { from, seen, first, piece, position, bytes, read_length };
             peers.observe(Observed::Repeated(repeated), report);
         }
         Delivery::Refused { seen, position, refusal, request } => {

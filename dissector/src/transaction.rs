@@ -193,7 +193,7 @@ pub(crate) struct Placed {
     /// Whether it holds a Payload stream, which must be parsed.
     pub(crate) is_stream: bool,
     /// Ranges that RDMA Read requests asked for.
-    pub(crate) asked: Intervals,
+    pub(crate) requested: Intervals,
     /// Ranges that moved.
     pub(crate) moved: Intervals,
     /// The moved ranges that the capture has; kept for streams only.
@@ -410,7 +410,7 @@ pub struct Timing {
     /// Writes alternate, it contains some of their time.
     pub busy_after: u64,
     /// Bytes of Read chunks that RDMA Read requests asked for, without repetitions.
-    pub asked_bytes: u64,
+    pub requested_bytes: u64,
     /// Bytes moved by RDMA Read, without repetitions.
     pub read_bytes: u64,
     /// Bytes moved by RDMA Write, without repetitions.

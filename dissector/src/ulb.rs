@@ -25,7 +25,7 @@ pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};
 pub use nfsacl::{NfsAcl2, NfsAcl3};
 pub use payload::{Chunks, Item, Payload, Place};
 pub use rows::{DdpEligible, OperationKind};
-pub use state::{STATUS_FLAGS, Said, StateFact};
+pub use state::{FactKind, STATUS_FLAGS, StateFact};
 
 use rdmascope_wire::Stop;
 use rdmascope_wire::nfs::{nfsstat3, nfsstat4, stat};
@@ -345,7 +345,7 @@ pub struct Backchannel {
     /// The program number for callbacks.
     pub program: Option<u32>,
     /// csa_back_chan_attrs: the attributes that the client requests.
-    pub asked: Option<ChannelAttributes>,
+    pub requested: Option<ChannelAttributes>,
     /// csr_back_chan_attrs: the attributes that the server grants.
     pub granted: Option<ChannelAttributes>,
 }

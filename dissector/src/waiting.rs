@@ -125,7 +125,7 @@ mod tests {
 
     /// The bounds are 64 entries and 2 MiB.
     #[test]
-    fn its_bounds() {
+    fn entries_and_bytes_are_bounded() {
         for (bytes, is_full) in [
             (vec![1; 64], false),
             (vec![1; 65], true),
@@ -146,7 +146,7 @@ mod tests {
 
     /// An entry is overdue after 2 ms or after 64 packets.
     #[test]
-    fn when_it_is_overdue() {
+    fn entry_is_overdue_after_2_ms_or_64_packets() {
         let waiting = waiting(&[1]);
         for (frame, time, is_overdue) in [
             (164, 2_001_000, false),

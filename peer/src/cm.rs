@@ -64,7 +64,7 @@ pub enum Closed {
         private_data: Vec<u8>,
     },
     /// This side sent a REJ, or gave up before the connection was established.
-    Given,
+    LocalReject,
     /// The remote side did not answer a REQ or a REP.
     NoAnswer,
     /// This side ended it to make room for another REQ.
@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// Stops waiting for an answer.
-    pub(crate) fn wait_no_more(&mut self) {
+    pub(crate) fn stop_waiting(&mut self) {
         self.arm = None;
         self.deadline = None;
     }

@@ -36,8 +36,8 @@ use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 
-/// Most addresses that [`Reach::WhoeverSent`] remembers. Other senders get no answer.
-pub const MOST_HEARD: usize = 4096;
+/// Most addresses that [`Reach::Senders`] remembers. Other senders get no answer.
+pub const MOST_SENDERS: usize = 4096;
 /// Most datagrams to send or receive before the other direction has its turn.
 const TURN: usize = 64;
 /// The longest packet.
@@ -69,8 +69,8 @@ pub enum Kind {
 pub enum Reach {
     /// These addresses only.
     Only(Vec<IpAddr>),
-    /// Addresses from which a datagram without a bad ICRC arrived, at most [`MOST_HEARD`].
-    WhoeverSent,
+    /// Addresses from which a datagram without a bad ICRC arrived, at most [`MOST_SENDERS`].
+    Senders,
 }
 
 /// An error of the sockets, with its remedy.
@@ -145,7 +145,7 @@ pub enum Error {
 
 impl Error {
     /// Checks that packets can be sent to and from this address.
-    fn look_at(address: IpAddr) -> Result<(), Error> {
+    fn check_address(address: IpAddr) -> Result<(), Error> {
         let (of_one_link, broadcast) = match address {
             IpAddr::V4(address) => (false, address.is_broadcast()),
             IpAddr::V6(address) => (address.is_unicast_link_local(), false),
@@ -172,7 +172,7 @@ impl Error {
 
 /// Returns the local address for packets to `to`.
 pub fn route(to: IpAddr) -> Result<IpAddr, Error> {
-    Error::look_at(to)?;
+    Error::check_address(to)?;
     let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let look = || -> std::io::Result<IpAddr> {
         // Connecting a UDP socket looks up the route and sends nothing.
@@ -212,7 +212,7 @@ pub struct Counts {
     pub sent: u64,
     /// Datagrams that the kernel had no room for.
     pub lost: u64,
-    /// Datagrams that the kernel did not send for another reason. With [`Reach::WhoeverSent`] an
+    /// Datagrams that the kernel did not send for another reason. With [`Reach::Senders`] an
     /// unreachable remote side does not affect the others.
     pub refused: u64,
     /// Datagrams that were not sent because of their destination, or because their source is not a
@@ -274,7 +274,7 @@ impl Waker {
 pub struct Driver {
     sockets: Vec<Socket>,
     reach: Reach,
-    heard: BTreeSet<IpAddr>,
+    senders: BTreeSet<IpAddr>,
     recorder: Option<Recorder>,
     counts: Counts,
     started: std::time::Instant,
@@ -290,7 +290,7 @@ impl Driver {
     /// Binds port 4791 of each address.
     pub fn open(kind: Kind, locals: &[IpAddr], reach: Reach) -> Result<Driver, Error> {
         let named = if let Reach::Only(remotes) = &reach { remotes.iter() } else { [].iter() };
-        named.chain(locals).try_for_each(|address| Error::look_at(*address))?;
+        named.chain(locals).try_for_each(|address| Error::check_address(*address))?;
         let sockets = locals.iter().map(|local| Socket::open(kind, *local)).collect::<Result<_, _>>()?;
         let pair = Waker::pair();
         let address = locals.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -300,7 +300,7 @@ impl Driver {
         Ok(Driver {
             sockets,
             reach,
-            heard: BTreeSet::new(),
+            senders: BTreeSet::new(),
             recorder: None,
             counts: Counts::default(),
             started: std::time::Instant::now(),
@@ -343,7 +343,7 @@ impl Driver {
     ///
     /// Everything that `end` had to send before is sent then. Between turns it sleeps until a
     /// datagram arrives, the end's deadline or `until`. A datagram that the kernel does not send is
-    /// an error if destinations are restricted, and counted with [`Reach::WhoeverSent`].
+    /// an error if destinations are restricted, and counted with [`Reach::Senders`].
     pub fn run<E: End>(
         &mut self,
         end: &mut E,
@@ -380,7 +380,7 @@ impl Driver {
             let Some(datagram) = end.poll_transmit(self.now()) else { return Ok(false) };
             let allowed = match &self.reach {
                 Reach::Only(allowed) => allowed.contains(&datagram.destination),
-                Reach::WhoeverSent => self.heard.contains(&datagram.destination),
+                Reach::Senders => self.senders.contains(&datagram.destination),
             };
             let socket = self.sockets.iter_mut().find(|socket| socket.local == datagram.source);
             let Some(socket) = socket.filter(|_| allowed) else {
@@ -390,10 +390,10 @@ impl Driver {
             match socket.send(&datagram, &mut self.packet) {
                 Ok(true) => {
                     self.counts.sent += 1;
-                    self.tell(false, datagram.icrc);
+                    self.emit(false, datagram.icrc);
                 }
                 Ok(false) => self.counts.lost += 1,
-                Err(_) if self.reach == Reach::WhoeverSent => self.counts.refused += 1,
+                Err(_) if self.reach == Reach::Senders => self.counts.refused += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -415,18 +415,18 @@ impl Driver {
                     Icrc::Bad => self.counts.bad += 1,
                     Icrc::Unverified => self.counts.unverified += 1,
                 }
-                let heard = self.reach == Reach::WhoeverSent && datagram.icrc != Icrc::Bad;
-                if heard && self.heard.len() < MOST_HEARD {
-                    self.heard.insert(datagram.source);
+                let may_answer = self.reach == Reach::Senders && datagram.icrc != Icrc::Bad;
+                if may_answer && self.senders.len() < MOST_SENDERS {
+                    self.senders.insert(datagram.source);
                 }
-                self.tell(true, datagram.icrc);
+                self.emit(true, datagram.icrc);
                 end.handle(self.now(), &datagram);
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, incoming: bool, icrc: Icrc) {
+    fn emit(&mut self, incoming: bool, icrc: Icrc) {
         let time = self.epoch.saturating_add(self.now().0);
         if let Some(recorder) = &mut self.recorder {
             recorder(&Crossed { time, incoming, packet: &self.packet, icrc });
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_side_that_cannot_be_reached_ends_a_client_and_no_server() {
+    fn unreachable_remote_is_an_error_for_a_client_only() {
         let [.., high, low] = std::process::id().to_be_bytes();
         let local = Ipv4Addr::new(127, 99, high, low.clamp(1, 254)).into();
         // This host address alone has no route to another host.
@@ -486,14 +486,14 @@ mod tests {
             transport: vec![0; 16],
             icrc: Icrc::Good,
         };
-        let mut driver = match Driver::open(Kind::Udp, &[local], Reach::WhoeverSent) {
+        let mut driver = match Driver::open(Kind::Udp, &[local], Reach::Senders) {
             Ok(driver) => driver,
             Err(error @ (Error::NotPermitted { .. } | Error::PortTaken { .. } | Error::NotLocal { .. })) => {
                 return std::eprintln!("SKIPPED: {error}");
             }
             Err(error) => panic!("{error}"),
         };
-        driver.heard.extend([local, unreachable]);
+        driver.senders.extend([local, unreachable]);
         let sends = || Sends(vec![datagram(local), datagram(unreachable)]);
         assert_eq!(driver.run(&mut sends(), None, |sends, _| sends.0.is_empty()).unwrap(), Ended::Done);
         assert_eq!((driver.counts().sent, driver.counts().refused, driver.counts().withheld), (1, 1, 0));

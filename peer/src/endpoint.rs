@@ -160,7 +160,7 @@ struct Link {
     /// The contents of the REQ, on the passive side.
     requested: Option<management::Requested>,
     /// The time of the last packet of the remote side.
-    heard: Instant,
+    last_received: Instant,
 }
 
 /// An endpoint. See the [module](self).
@@ -297,7 +297,7 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report(&mut self, event: Event) {
         if !event.is_detail() || self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
         }
@@ -341,11 +341,11 @@ impl Endpoint {
         let source = datagram.source;
         let drop = |fault| Event::Dropped { source, fault };
         if datagram.icrc == Icrc::Bad {
-            return self.tell(drop(Fault::BadIcrc));
+            return self.report(drop(Fault::BadIcrc));
         }
         let packet = match Packet::parse(&datagram.transport) {
             Ok(packet) => packet,
-            Err(stop) => return self.tell(drop(Fault::Malformed(stop))),
+            Err(stop) => return self.report(drop(Fault::Malformed(stop))),
         };
         let destination = packet.bth.destination_qp;
         if destination == MANAGEMENT {
@@ -355,13 +355,13 @@ impl Endpoint {
         let Some((id, _)) =
             link.filter(|(_, link)| link.remote == source && link.local == datagram.destination)
         else {
-            return self.tell(drop(Fault::UnknownQueuePair(destination)));
+            return self.report(drop(Fault::UnknownQueuePair(destination)));
         };
         if matches!(link_state(&self.links, id), Some(State::ReplySent | State::ReplyAcknowledged)) {
             self.advance(id, Input::Packet, None);
         }
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.heard = now;
+        link.last_received = now;
         if let Some(queue) = &mut link.queue {
             queue.handle(now, &packet);
             self.collect(id);

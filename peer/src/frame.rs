@@ -75,12 +75,12 @@ pub fn open(packet: &[u8]) -> Result<Datagram, OpenError> {
         }
         _ => return Err(OpenError::NotRoce),
     };
-    let behind = packet.get(ip.len()..length).ok_or(OpenError::Short)?;
-    let (udp, behind) = behind.split_first_chunk::<UDP_LENGTH>().ok_or(OpenError::Short)?;
+    let rest = packet.get(ip.len()..length).ok_or(OpenError::Short)?;
+    let (udp, rest) = rest.split_first_chunk::<UDP_LENGTH>().ok_or(OpenError::Short)?;
     if u16::from_be_bytes([udp[2], udp[3]]) != ROCE_V2_PORT {
         return Err(OpenError::NotRoce);
     }
-    let (transport, found) = behind.split_last_chunk::<{ icrc::LENGTH }>().ok_or(OpenError::Short)?;
+    let (transport, found) = rest.split_last_chunk::<{ icrc::LENGTH }>().ok_or(OpenError::Short)?;
     let right = icrc::roce_v2(ip, udp, transport) == Some(u32::from_le_bytes(*found));
     Ok(Datagram {
         source,
@@ -254,7 +254,7 @@ mod tests {
     const ACKNOWLEDGE: [u8; 48] = *include_bytes!("../../wire/testdata/acknowledge.bin");
 
     #[test]
-    fn a_real_packet() {
+    fn captured_acknowledgement_opens() {
         let datagram = open(&ACKNOWLEDGE).unwrap();
         assert_eq!((datagram.icrc, &datagram.transport[..]), (Icrc::Good, &ACKNOWLEDGE[28..44]));
         let IpAddr::V4(source) = datagram.source else { panic!() };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_packet_through_a_udp_socket_gets_its_identification_back() {
+    fn from_udp_restores_the_ip_identification_of_a_real_packet() {
         let raw = open(&ACKNOWLEDGE).unwrap();
         assert_ne!(ACKNOWLEDGE[IDENTIFICATION], [0, 0]);
         let mut packet = Vec::new();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_composed_is_read_again() {
+    fn composed_packets_round_trip() {
         for v6 in [false, true] {
             for identification in [0, 1, 0xabcd] {
                 let sent = datagram(v6, 40);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_wrong_is_found_wrong() {
+    fn bad_icrc_round_trips() {
         for v6 in [false, true] {
             let sent = Datagram { icrc: Icrc::Bad, ..datagram(v6, 1036) };
             let mut packet = Vec::new();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_wrong_is_found_without_the_ip_header() {
+    fn flipped_bits_are_detected_without_the_ip_header() {
         let sent = datagram(false, 64);
         let mut packet = Vec::new();
         enclose_as(&sent, sent.source_port, 0x1234, &mut packet).unwrap();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_for_a_bth_has_no_right_icrc() {
+    fn payloads_shorter_than_a_bth_have_a_bad_icrc() {
         let (source, destination) = addresses(false);
         let mut packet = Vec::new();
         for length in 0..16 {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_an_endpoint() {
+    fn foreign_and_truncated_packets_are_errors() {
         let changed = |at: usize, to: u8| {
             let mut packet = ACKNOWLEDGE;
             packet[at] = to;

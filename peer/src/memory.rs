@@ -204,7 +204,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn bounds_and_rights() {
+    fn accesses_are_checked_for_key_bounds_and_rights() {
         let mut memory = Memory::default();
         let key = Rkey(7);
         memory.register(key, Region { address: 100, bytes: vec![1, 2, 3, 4], access: Access::READ }).unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_not_reused_soon() {
+    fn invalidated_handles_are_not_fresh() {
         let mut memory = Memory::default();
         for key in 0..=Memory::MOST_RETIRED as u32 {
             assert!(memory.is_fresh(Rkey(key)));

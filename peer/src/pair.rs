@@ -107,7 +107,7 @@ pub struct Pair<E = Endpoint> {
     /// Number of datagrams sent.
     pub sent: u64,
     random: Random,
-    under_way: BTreeMap<(Instant, u64), (bool, Datagram)>,
+    in_flight: BTreeMap<(Instant, u64), (bool, Datagram)>,
     number: u64,
 }
 
@@ -123,7 +123,7 @@ impl<E: End> Pair<E> {
             now: Instant(0),
             sent: 0,
             random: Random::new(seed),
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             number: 0,
         }
     }
@@ -132,7 +132,7 @@ impl<E: End> Pair<E> {
     /// deadline. Returns false if no datagram is in flight and no deadline is set.
     pub fn step(&mut self) -> bool {
         self.transmit();
-        let arrival = self.under_way.first_key_value().map(|(key, _)| key.0);
+        let arrival = self.in_flight.first_key_value().map(|(key, _)| key.0);
         let deadline = earlier(self.a.next_deadline(), self.b.next_deadline());
         let Some(next) = earlier(arrival, deadline) else { return false };
         self.now = self.now.max(next);
@@ -140,7 +140,7 @@ impl<E: End> Pair<E> {
             self.a.handle_time(self.now);
             self.b.handle_time(self.now);
         }
-        while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
+        while let Some(entry) = self.in_flight.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let (to_b, datagram) = entry.remove();
             if to_b { self.b.handle(self.now, &datagram) } else { self.a.handle(self.now, &datagram) }
         }
@@ -154,7 +154,7 @@ impl<E: End> Pair<E> {
             self.transmit();
             let deadline = earlier(self.a.next_deadline(), self.b.next_deadline());
             let soon = deadline.is_some_and(|deadline| deadline.since(self.now) < Duration::from_secs(1));
-            let busy = soon || !self.under_way.is_empty();
+            let busy = soon || !self.in_flight.is_empty();
             if !busy || !self.step() {
                 return;
             }
@@ -192,7 +192,7 @@ impl<E: End> Pair<E> {
             let held = if random.chance(network.reordering) { random.below(jitter) } else { 0 };
             self.number += 1;
             let at = self.now.plus(network.delay).plus(Duration::from_nanos(held));
-            self.under_way.insert((at, self.number), (to_b, datagram.clone()));
+            self.in_flight.insert((at, self.number), (to_b, datagram.clone()));
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Peer {
     endpoint: Endpoint,
     sessions: BTreeMap<ConnectionId, Session>,
     /// The private data of connections that were requested and not yet accepted.
-    asked: BTreeMap<ConnectionId, Vec<u8>>,
+    requested: BTreeMap<ConnectionId, Vec<u8>>,
     events: VecDeque<Event>,
 }
 
@@ -55,7 +55,7 @@ impl Peer {
             endpoint: Endpoint::new(config.endpoint.clone(), seed),
             config,
             sessions: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            requested: BTreeMap::new(),
             events: VecDeque::new(),
         }
     }
@@ -105,7 +105,7 @@ impl Peer {
     /// Accepts a requested connection with arbitrary private data.
     pub fn accept_with(&mut self, connection: ConnectionId, private_data: &[u8]) -> Result<(), CommandError> {
         self.endpoint.accept(connection, private_data)?;
-        let remote = self.asked.remove(&connection).unwrap_or_default();
+        let remote = self.requested.remove(&connection).unwrap_or_default();
         self.open(connection, &remote, false);
         Ok(())
     }
@@ -159,8 +159,8 @@ impl Peer {
                 endpoint::Event::Requested { connection, private_data, .. } => {
                     // Requests that were never answered disappear with their connections.
                     let endpoint = &self.endpoint;
-                    self.asked.retain(|asked, _| endpoint.state(*asked).is_some());
-                    self.asked.insert(*connection, private_data.clone());
+                    self.requested.retain(|connection, _| endpoint.state(*connection).is_some());
+                    self.requested.insert(*connection, private_data.clone());
                     if !self.config.accept_by_hand {
                         // The state allows it, because the REQ has just arrived.
                         let _ = self.accept(*connection);
@@ -190,7 +190,7 @@ impl Peer {
                 self.events.push_back(Event::Endpoint(event.clone()));
             }
             if let Some(connection) = about {
-                self.tell(connection);
+                self.emit(connection);
             }
             if is_end {
                 self.events.push_back(Event::Endpoint(event));
@@ -203,14 +203,14 @@ impl Peer {
                 // An abandoned connection had no event about its end.
                 session.end(&mut self.endpoint);
             }
-            self.tell(connection);
+            self.emit(connection);
             if is_gone {
                 self.sessions.remove(&connection);
             }
         }
     }
 
-    fn tell(&mut self, connection: ConnectionId) {
+    fn emit(&mut self, connection: ConnectionId) {
         if let Some(session) = self.sessions.get_mut(&connection) {
             while let Some(event) = session.poll_event() {
                 if !event.is_detail() || self.events.len() < endpoint::MOST_EVENTS {

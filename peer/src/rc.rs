@@ -465,12 +465,12 @@ impl QueuePair {
     }
 
     pub(crate) fn fault(&mut self, fault: Fault) {
-        self.tell(QueueEvent::Fault(fault));
+        self.emit(QueueEvent::Fault(fault));
     }
 
     /// Queues an event. Details beyond the bound are dropped, so that a flood of them uses no
     /// memory.
-    pub(crate) fn tell(&mut self, event: QueueEvent) {
+    pub(crate) fn emit(&mut self, event: QueueEvent) {
         const MOST_DETAILS: usize = 4096;
         if !event.is_detail() || self.events.len() < MOST_DETAILS {
             self.events.push_back(event);

@@ -543,10 +543,10 @@ impl Session {
     }
 
     fn discard(&mut self, xid: Option<Xid>, why: Discard, bytes: &[u8]) {
-        self.tell(Event::Discarded { xid, why, bytes: bytes.to_vec() });
+        self.emit(Event::Discarded { xid, why, bytes: bytes.to_vec() });
     }
 
-    fn tell(&mut self, event: Event) {
+    fn emit(&mut self, event: Event) {
         if !event.is_detail() || self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
         }

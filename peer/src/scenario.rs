@@ -87,7 +87,7 @@ pub struct Requirement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
-    /// The target's private data says that it supports remote invalidation (RFC 8797, section 4.1).
+    /// The target's private data indicates support for remote invalidation (RFC 8797, section 4.1).
     RemoteInvalidation,
     /// The target's private data does not indicate support for remote invalidation.
     NoRemoteInvalidation,

@@ -1,4 +1,4 @@
-//! RPC on TCP beside NFS/RDMA, with blocking sockets: a threaded server for MOUNT and the port
+//! RPC on TCP alongside NFS/RDMA, with blocking sockets: a threaded server for MOUNT and the port
 //! mapper, and a client that obtains the root handle of an export.
 
 use crate::nfs3::mount::{self, MOST_MESSAGE, MountError, PORTMAPPER_PORT, Records, Services, marked};
@@ -38,9 +38,9 @@ impl Server {
         // `accept` has no timeout.
         listener.set_nonblocking(true)?;
         let over = Arc::new(AtomicBool::new(false));
-        let (told, services) = (Arc::clone(&over), Arc::new(services));
+        let (stopped, services) = (Arc::clone(&over), Arc::new(services));
         let accepting = thread::Builder::new().name("rpc-tcp".into());
-        let thread = accepting.spawn(move || accept(&listener, &services, &told))?;
+        let thread = accepting.spawn(move || accept(&listener, &services, &stopped))?;
         Ok(Server { over, address, thread: Some(thread) })
     }
 
@@ -125,7 +125,7 @@ fn is_timeout(error: &io::Error) -> bool {
 /// Why no root handle was obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The other host could not be asked.
+    /// The call to the other host failed.
     #[error("{doing} of {to} on TCP: {reason}")]
     Io {
         /// The service: the port mapper or MOUNT.
@@ -169,7 +169,7 @@ pub fn root(
         None => {
             let (doing, to) = ("the port mapper", SocketAddr::new(to, PORTMAPPER_PORT));
             let (xid, call) = caller.port(program::MOUNT, 3);
-            let reply = ask(to, &call, patience).map_err(|reason| Error::Io { doing, to, reason })?;
+            let reply = send_call(to, &call, patience).map_err(|reason| Error::Io { doing, to, reason })?;
             mount::port(xid, &reply).map_err(|reason| Error::Mount { doing, to, reason })?
         }
     };
@@ -178,12 +178,12 @@ pub fn root(
     }
     let (doing, to) = ("MOUNT", SocketAddr::new(to, port));
     let (xid, call): (Xid, Vec<u8>) = caller.mount(path);
-    let reply = ask(to, &call, patience).map_err(|reason| Error::Io { doing, to, reason })?;
+    let reply = send_call(to, &call, patience).map_err(|reason| Error::Io { doing, to, reason })?;
     mount::mounted(xid, &reply).map_err(|reason| Error::Mount { doing, to, reason })
 }
 
 /// Sends one call and waits for its reply.
-fn ask(to: SocketAddr, call: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
+fn send_call(to: SocketAddr, call: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
     let mut stream = connect(to, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.write_all(&marked(call))?;

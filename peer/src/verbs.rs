@@ -27,7 +27,7 @@ use core::time::Duration;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::NakCode;
 use std::os::unix::net::UnixStream;
-use sys::{Channel, CmEvent, Completion, Id, Pinned, Post, What};
+use sys::{Channel, CmEvent, CmEventKind, Completion, Id, Pinned, Post};
 
 /// Capacity of a queue pair: operations and Receives.
 const OPERATIONS: u32 = 64;
@@ -66,14 +66,14 @@ pub enum Error {
         reason: std::io::Error,
     },
     /// The route to the target uses another device.
-    #[error("the route to {remote} uses the device {found}, not {asked}: `rdma link` lists the devices")]
+    #[error("the route to {remote} uses the device {found}, not {requested}: `rdma link` lists the devices")]
     OtherDevice {
         /// The target.
         remote: core::net::IpAddr,
         /// The device of the route.
         found: String,
         /// The requested device.
-        asked: String,
+        requested: String,
     },
 }
 
@@ -86,7 +86,7 @@ struct Link {
     id: Id,
     /// The refusal of a request of the remote side, reported by the device and not yet passed on.
     refused: Option<NakCode>,
-    asked: Connect,
+    request: Connect,
     state: State,
     /// READs that the target accepts at once. A device sends none if this is zero.
     depth: u8,
@@ -199,7 +199,7 @@ impl Verbs {
         let ids: Vec<u32> = self.links.keys().copied().collect();
         for id in &ids {
             // One connection may take events of the device about another one.
-            let events = self.links.get(id).map(|link| link.id.told()).transpose()?;
+            let events = self.links.get(id).map(|link| link.id.codes()).transpose()?;
             for (queue_pair, event) in events.into_iter().flatten() {
                 if let Some(code) = refusal(event)
                     && let Some(link) = self.links.values_mut().find(|link| link.id.has(queue_pair))
@@ -231,43 +231,43 @@ impl Verbs {
     fn managed(&mut self, event: CmEvent) {
         let (number, connection) = (event.number, ConnectionId(event.number));
         let Some(link) = self.links.get_mut(&number) else { return };
-        let step = match event.what {
-            What::AddressResolved => {
+        let step = match event.kind {
+            CmEventKind::AddressResolved => {
                 let found = link.id.device().unwrap_or_default();
                 if found != self.device {
-                    let (remote, asked) = (link.asked.remote, self.device.clone());
-                    self.error = Some(Error::OtherDevice { remote, found, asked });
+                    let (remote, requested) = (link.request.remote, self.device.clone());
+                    self.error = Some(Error::OtherDevice { remote, found, requested });
                 }
                 link.id.resolve_route(RESOLVING)
             }
-            What::RouteResolved => link
+            CmEventKind::RouteResolved => link
                 .id
                 .create_queue_pair(OPERATIONS, RECEIVES)
-                .and_then(|()| link.id.connect(&link.asked.private_data, DEPTH)),
-            What::Established => {
+                .and_then(|()| link.id.connect(&link.request.private_data, DEPTH)),
+            CmEventKind::Established => {
                 (link.state, link.depth) = (State::Connected, event.depth);
                 let private_data = event.private_data;
                 self.events.push_back(Event::Replied { connection, reply: None, private_data });
                 self.events.push_back(Event::Connected { connection });
                 Ok(())
             }
-            What::Rejected => {
+            CmEventKind::Rejected => {
                 let reason = u16::try_from(event.status).unwrap_or_default();
                 self.close(number, Closed::Rejected { reason, private_data: event.private_data });
                 Ok(())
             }
-            What::Unresolved | What::Unreachable => {
+            CmEventKind::Unresolved | CmEventKind::Unreachable => {
                 self.close(number, Closed::NoAnswer);
                 Ok(())
             }
-            What::Disconnected => {
+            CmEventKind::Disconnected => {
                 let local = matches!(link.state, State::Disconnecting | State::Failed);
                 // Answers a DREQ. If this side sent the DREQ, the connection is already closed.
                 let _ = link.id.disconnect();
                 self.close(number, if local { Closed::Local } else { Closed::Remote });
                 Ok(())
             }
-            What::Other => Ok(()),
+            CmEventKind::Other => Ok(()),
         };
         if let Err(error) = step {
             self.error.get_or_insert(Error::Device(error));
@@ -383,7 +383,7 @@ impl Provider for Verbs {
         match made {
             Ok(id) => {
                 let (memory, receives, state) = (BTreeMap::new(), BTreeSet::new(), State::Connecting);
-                let link = Link { memory, receives, id, refused: None, asked: connect, state, depth: 0 };
+                let link = Link { memory, receives, id, refused: None, request: connect, state, depth: 0 };
                 self.links.insert(number, link);
             }
             // The next turn reports the error.
@@ -486,9 +486,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_of_a_device() {
-        let told = [3, 2, 1, 0, 4, 18, 99, u32::MAX].map(refusal);
+    fn device_events_map_to_nak_codes() {
+        let codes = [3, 2, 1, 0, 4, 18, 99, u32::MAX].map(refusal);
         let (access, request) = (Some(NakCode::RemoteAccessError), Some(NakCode::InvalidRequest));
-        assert_eq!(told, [access, request, request, None, None, None, None, None]);
+        assert_eq!(codes, [access, request, request, None, None, None, None, None]);
     }
 }

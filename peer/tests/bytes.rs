@@ -48,7 +48,7 @@ fn request() -> (Endpoint, Datagram, u32, u32) {
 }
 
 #[test]
-fn a_request_as_linux_sends_it() {
+fn request_has_the_bytes_of_a_linux_request() {
     let (_, datagram, id, qpn) = request();
     assert_eq!((datagram.source, datagram.destination), addresses());
     let mut expected = front(0, u64::from(id), 0x0010);
@@ -87,7 +87,7 @@ fn reply(id: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_with_linux_from_its_bytes() {
+fn established_connection_sends_the_expected_bytes() {
     let (mut endpoint, request, id, _) = request();
     let answer = |transport| Datagram {
         source: request.destination,
@@ -107,7 +107,7 @@ fn a_connection_with_linux_from_its_bytes() {
 
     let Some(Event::Replied { connection, reply, private_data }) = endpoint.poll_event() else { panic!() };
     assert_eq!(private_data[..8], hex("f6ab0e1801000303"));
-    let said = Reply {
+    let expected_reply = Reply {
         local_communication_id: CommunicationId(0x93b5_6d72),
         remote_communication_id: CommunicationId(id),
         local_qpn: Qpn(0x11),
@@ -117,7 +117,7 @@ fn a_connection_with_linux_from_its_bytes() {
         local_ca_guid: 0x5054_00ff_fe77_0000,
         ..Reply::default()
     };
-    assert_eq!(reply, Some(said));
+    assert_eq!(reply, Some(expected_reply));
     assert_eq!(endpoint.poll_event(), Some(Event::Connected { connection }));
 
     // The first request has the PSN of the REP.
@@ -165,7 +165,7 @@ fn a_connection_with_linux_from_its_bytes() {
 }
 
 #[test]
-fn what_a_responder_answers() {
+fn responder_answers_have_the_expected_bytes() {
     let (mut endpoint, request, id, _) = request();
     let answer = |transport| Datagram {
         source: request.destination,
@@ -206,7 +206,7 @@ fn what_a_responder_answers() {
 }
 
 #[test]
-fn a_request_without_a_listener_is_rejected() {
+fn request_without_a_listener_is_rejected() {
     let (_, request, id, _) = request();
     let mut server = Endpoint::new(config(1), 9);
     server.handle(Instant(0), &request);
@@ -218,7 +218,7 @@ fn a_request_without_a_listener_is_rejected() {
 }
 
 #[test]
-fn a_reply_and_a_disconnection() {
+fn reply_and_disconnection_have_the_expected_bytes() {
     let mut pair = Pair::new(Endpoint::new(config(0x10), 1), Endpoint::new(config(0xff_ffff), 2), 3);
     pair.b.listen(20049);
     let connection = pair.a.connect(Connect::new(pair.address_a, pair.address_b, 20049)).unwrap();
@@ -262,7 +262,7 @@ fn a_reply_and_a_disconnection() {
 }
 
 #[test]
-fn a_request_over_ipv6() {
+fn request_over_ipv6_has_ipv6_addresses() {
     let (local, remote): (IpAddr, IpAddr) = ("fd77::2".parse().unwrap(), "fd77::1".parse().unwrap());
     let mut endpoint = Endpoint::new(config(1), 7);
     endpoint.connect(Connect { local_port: 0x1234, ..Connect::new(local, remote, 20049) }).unwrap();

@@ -115,7 +115,7 @@ fn talk(driver: &mut Driver, endpoint: &mut Endpoint, local: IpAddr, to: IpAddr)
 /// Runs two ends on these sockets. Returns their counters and packets.
 fn session(active: Kind, passive: Kind) -> Option<(Counts, Counts, [Crossings; 2])> {
     let (local, to) = (address(), address());
-    let mut server = open(passive, to, Reach::WhoeverSent)?;
+    let mut server = open(passive, to, Reach::Senders)?;
     let mut client = open(active, local, Reach::Only(vec![to]))?;
     let crossings = [recorded(&mut client), recorded(&mut server)];
     let counts = thread::scope(|scope| {
@@ -127,9 +127,9 @@ fn session(active: Kind, passive: Kind) -> Option<(Counts, Counts, [Crossings; 2
     Some((client.counts(), counts.0, crossings))
 }
 
-/// Both ends recorded the same packets in their own order, except for fields that the ICRC does not
-/// cover.
-fn the_same(crossings: &[Crossings; 2]) {
+/// Checks that both ends recorded the same packets in the same order, except for fields that the
+/// ICRC does not cover.
+fn assert_same_packets(crossings: &[Crossings; 2]) {
     let seen = |end: usize, incoming: bool| {
         let crossings = crossings[end].lock().unwrap();
         let mut packets: Vec<Vec<u8>> = crossings
@@ -150,7 +150,7 @@ fn the_same(crossings: &[Crossings; 2]) {
 }
 
 #[test]
-fn two_ends_on_udp_sockets() {
+fn udp_sockets_exchange_messages() {
     let Some((client, server, crossings)) = session(Kind::Udp, Kind::Udp) else { return };
     for counts in [client, server] {
         assert_eq!((counts.bad, counts.unverified, counts.withheld, counts.lost), (0, 0, 0, 0), "{counts:?}");
@@ -158,28 +158,28 @@ fn two_ends_on_udp_sockets() {
         // The driver slept, and woke up only for events.
         assert!(counts.waits < 2 * (counts.good + counts.sent), "{counts:?}");
     }
-    the_same(&crossings);
+    assert_same_packets(&crossings);
 }
 
 #[test]
-fn two_ends_on_raw_sockets() {
+fn raw_sockets_exchange_messages() {
     let Some((client, server, crossings)) = session(Kind::Raw, Kind::Raw) else { return };
     for counts in [client, server] {
         assert_eq!((counts.bad, counts.unverified, counts.withheld, counts.lost), (0, 0, 0, 0), "{counts:?}");
     }
-    the_same(&crossings);
+    assert_same_packets(&crossings);
 }
 
 #[test]
-fn a_udp_socket_finds_the_identification_of_what_comes() {
+fn udp_socket_recovers_the_ip_identification() {
     let Some((client, server, crossings)) = session(Kind::Udp, Kind::Raw) else { return };
     assert_eq!((client.bad, client.good, server.bad, server.unverified), (0, 0, 0, 0));
     assert!(client.unverified > 100 && server.good > 100);
-    the_same(&crossings);
+    assert_same_packets(&crossings);
 }
 
 #[test]
-fn an_endpoint_talks_to_itself_over_ipv6() {
+fn endpoint_connects_to_itself_over_ipv6() {
     let local: IpAddr = Ipv6Addr::LOCALHOST.into();
     let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![local])) else { return };
     let mut endpoint = Endpoint::new(Config::default(), 1);
@@ -204,12 +204,12 @@ fn an_endpoint_talks_to_itself_over_ipv6() {
 }
 
 #[test]
-fn what_is_sent_wrong_on_purpose_is_found_wrong() {
+fn deliberately_bad_icrc_is_detected() {
     for kind in [Kind::Udp, Kind::Raw] {
         let (local, to) = (address(), address());
         let reach = Reach::Only(vec![to]);
         let (Some(mut sender), Some(mut receiver)) =
-            (open(kind, local, reach), open(kind, to, Reach::WhoeverSent))
+            (open(kind, local, reach), open(kind, to, Reach::Senders))
         else {
             continue;
         };
@@ -239,7 +239,7 @@ fn what_is_sent_wrong_on_purpose_is_found_wrong() {
 }
 
 #[test]
-fn nobody_else_is_sent_to() {
+fn packets_to_other_addresses_are_withheld() {
     let (local, to, other) = (address(), address(), address());
     let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![other])) else { return };
     let mut endpoint = Endpoint::new(Config::default(), 1);
@@ -275,8 +275,8 @@ fn deadlines_are_kept_without_a_busy_loop() {
 }
 
 #[test]
-fn a_waker_ends_the_wait() {
-    let Some(mut driver) = open(Kind::Udp, address(), Reach::WhoeverSent) else { return };
+fn waker_ends_the_wait() {
+    let Some(mut driver) = open(Kind::Udp, address(), Reach::Senders) else { return };
     let mut endpoint = Endpoint::new(Config::default(), 1);
     let waker = driver.waker();
     waker.wake();
@@ -291,12 +291,12 @@ fn a_waker_ends_the_wait() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_include_the_remedy() {
     let local = address();
     assert_eq!(route(local).ok(), Some(Ipv4Addr::LOCALHOST.into()));
-    let Some(_first) = open(Kind::Udp, local, Reach::WhoeverSent) else { return };
-    let refused = |local: IpAddr| match Driver::open(Kind::Udp, &[local], Reach::WhoeverSent) {
-        Ok(_) => panic!("{local} can be had"),
+    let Some(_first) = open(Kind::Udp, local, Reach::Senders) else { return };
+    let refused = |local: IpAddr| match Driver::open(Kind::Udp, &[local], Reach::Senders) {
+        Ok(_) => panic!("{local} is available"),
         Err(error) => error.to_string(),
     };
     let taken = refused(local);
@@ -304,18 +304,18 @@ fn errors_say_what_to_do() {
     // RFC 5737: a documentation address.
     let elsewhere = refused(Ipv4Addr::new(192, 0, 2, 1).into());
     assert!(elsewhere.contains("not an address of this host"), "{elsewhere}");
-    let of_one_link: IpAddr = "fe80::1".parse().unwrap();
-    assert!(matches!(route(of_one_link), Err(Error::LinkLocal { .. })));
-    let remote = Driver::open(Kind::Udp, &[address()], Reach::Only(vec![of_one_link]));
+    let link_local: IpAddr = "fe80::1".parse().unwrap();
+    assert!(matches!(route(link_local), Err(Error::LinkLocal { .. })));
+    let remote = Driver::open(Kind::Udp, &[address()], Reach::Only(vec![link_local]));
     assert!(matches!(remote, Err(Error::LinkLocal { .. })));
-    for nobody in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"] {
-        let refused = refused(nobody.parse().unwrap());
+    for invalid in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"] {
+        let refused = refused(invalid.parse().unwrap());
         assert!(refused.contains("not the address of one host"), "{refused}");
     }
 }
 
 #[test]
-fn a_packet_beyond_the_mtu_is_an_error() {
+fn oversized_packet_is_an_error() {
     let (local, to) = (address(), address());
     let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![to])) else { return };
     let mut endpoint = Endpoint::new(Config::default(), 1);

@@ -91,7 +91,7 @@ fn queue(events: &[Event]) -> Vec<&QueueEvent> {
 /// A call with a changed header, and the RDMA_ERROR that the Responder must answer with (RFC 8166,
 /// section 4.5).
 #[test]
-fn headers_that_are_refused() {
+fn faulty_headers_are_refused() {
     let memory = Segment { handle: Rkey(1), length: 4, offset: 0 };
     let no_chunk = Discard::Chunks;
     let cases: Vec<(Edit, Error, Option<Discard>)> = vec![
@@ -160,7 +160,7 @@ fn headers_that_are_refused() {
 
 /// Messages that must be dropped without an answer.
 #[test]
-fn messages_that_are_discarded() {
+fn unexpected_messages_are_discarded() {
     let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_be_bytes()).collect() };
     let cases = [
         (words(&[XID.0, 1, 1, 0, 0, 0]), None, Discard::Short(24)),
@@ -182,7 +182,7 @@ fn messages_that_are_discarded() {
 
 /// Replies that a Requester must not accept.
 #[test]
-fn replies_that_are_wrong() {
+fn faulty_replies_are_discarded() {
     type Case = (fn(&mut Builder, &mut Vec<u8>), Discard);
     let cases: [Case; 6] = [
         (|header, _| header.xid = Xid(5), Discard::OtherXid(XID)),
@@ -218,7 +218,7 @@ fn replies_that_are_wrong() {
 }
 
 #[test]
-fn credits() {
+fn credit_grants_limit_outstanding_calls() {
     // Before the first reply there is one credit (RFC 8166, section 3.3.3); then the grant of the
     // reply counts.
     let mut session = Session::new();
@@ -263,7 +263,7 @@ fn credits() {
 
 /// A reply that does not fit is answered with ERR_CHUNK, without a reply or a write out of bounds.
 #[test]
-fn a_reply_that_does_not_fit() {
+fn oversized_reply_is_answered_with_err_chunk() {
     for (most_reply, write_chunks) in [(0, vec![]), (5000, vec![]), (9000, vec![100])] {
         let mut session = Session::new();
         session
@@ -285,7 +285,7 @@ fn a_reply_that_does_not_fit() {
 
 /// A chunk with an unknown handle ends the connection, and the call is lost.
 #[test]
-fn wrong_handles() {
+fn unknown_handle_ends_the_connection() {
     let mut session = Session::new();
     let edit: Edit = Box::new(|header, _| header.reads[0].target.handle.0 ^= 1);
     let faulty = Call { message: call(), reduce: vec![24..32], edit: Some(edit), ..Call::default() };
@@ -305,7 +305,7 @@ fn wrong_handles() {
 /// After a crash of one side, its calls are lost at once, and those of the other side after its
 /// retries.
 #[test]
-fn an_abandoned_connection() {
+fn abandoned_connection_loses_its_calls() {
     let mut session = Session::new();
     session.pair.a.call(session.a, Call::inline(call())).unwrap();
     session.pair.b.endpoint_mut().abandon(session.b);
@@ -325,7 +325,7 @@ fn an_abandoned_connection() {
 
 /// A SEND invalidates the memory of another call.
 #[test]
-fn a_wrong_invalidation() {
+fn invalidation_of_other_memory_is_reported() {
     let mut session = Session::new();
     let endpoint = session.pair.a.endpoint_mut();
     let (rkey, _) = endpoint.register(session.a, vec![1; 8], Access::READ).unwrap();
@@ -345,7 +345,7 @@ fn a_wrong_invalidation() {
 
 /// Rules for network faults: each acts as often as configured, and the session continues.
 #[test]
-fn rules_of_an_interceptor() {
+fn sessions_complete_despite_interceptor_faults() {
     let effects: [fn() -> Effect; 6] = [
         || Effect::Drop,
         || Effect::Duplicate(Duration::from_micros(50)),
@@ -377,7 +377,7 @@ fn rules_of_an_interceptor() {
 
 /// A lost REQ, REP or RTU is retransmitted, and the connection is established once.
 #[test]
-fn lost_messages_of_connection_management() {
+fn lost_cm_messages_are_retransmitted() {
     for (side, attribute) in [(0, 0x0010), (1, 0x0013), (0, 0x0014), (0, 0x0015), (1, 0x0016)] {
         let mut pair = Pair::new(Peer::new(Config::default(), 1), Peer::new(Config::default(), 2), 3);
         let matches = Matches {
@@ -406,7 +406,7 @@ fn lost_messages_of_connection_management() {
 
 /// Arbitrary input causes no panic and no unbounded table, and the session works afterwards.
 #[test]
-fn bytes_changed_on_the_way() {
+fn changed_bytes_cause_no_panic() {
     let mut random = Random::new(9);
     for seed in 0..1500 {
         let mut session = Session::new();

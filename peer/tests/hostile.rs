@@ -2,9 +2,9 @@
 
 #[path = "hostile/cases.rs"]
 mod cases;
+#[path = "hostile/places.rs"]
+mod connection_limit;
 #[path = "hostile/foe.rs"]
 mod foe;
-#[path = "hostile/places.rs"]
-mod places;
 #[path = "hostile/seeded.rs"]
 mod seeded;

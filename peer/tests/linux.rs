@@ -18,14 +18,14 @@ use std::path::Path;
 /// The RoCEv2 packets of a sample with Ethernet frames, as a raw socket returns them.
 fn datagrams(name: &str) -> Vec<Datagram> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(name);
-    let file = std::fs::read(path).expect("the sample is there");
+    let file = std::fs::read(path).expect("the sample exists");
     assert_eq!(file[..4], [0xd4, 0xc3, 0xb2, 0xa1], "a pcap file, little-endian, microseconds");
     let mut rest = &file[24..];
     let mut found = Vec::new();
-    while let Some((record, behind)) = rest.split_first_chunk::<16>() {
+    while let Some((record, tail)) = rest.split_first_chunk::<16>() {
         let captured = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
-        let (bytes, behind) = behind.split_at(captured);
-        rest = behind;
+        let (bytes, tail) = tail.split_at(captured);
+        rest = tail;
         found.extend(frame::open(&bytes[14..]));
     }
     assert!(found.iter().all(|datagram| datagram.icrc == Icrc::Good));
@@ -59,7 +59,7 @@ fn response(packet: &Packet<'_>) -> Option<Response> {
     of_rc.then_some((packet.bth.opcode.0, packet.bth.psn.value(), packet.payload.len(), aeth))
 }
 
-struct Place {
+struct Replica {
     endpoint: Endpoint,
     connection: ConnectionId,
     qpn: Qpn,
@@ -68,10 +68,10 @@ struct Place {
     received: usize,
 }
 
-impl Place {
-    fn new(endpoint: Endpoint, connection: ConnectionId) -> Place {
+impl Replica {
+    fn new(endpoint: Endpoint, connection: ConnectionId) -> Replica {
         let qpn = endpoint.queue_pair_number(connection).unwrap();
-        Place { endpoint, connection, qpn, now: Instant(0), ours: BTreeSet::new(), received: 0 }
+        Replica { endpoint, connection, qpn, now: Instant(0), ours: BTreeSet::new(), received: 0 }
     }
 
     /// Passes a request for the kernel to the endpoint, and records its answers.
@@ -107,26 +107,26 @@ fn parsed(mad: &[u8]) -> Message<'_> {
     Message::parse(mad).unwrap().1
 }
 
-fn play(name: &str) {
+fn replay(name: &str) {
     let datagrams = datagrams(name);
     let (request, request_mad) = message(&datagrams, 0x0010);
     let (reply, reply_mad) = message(&datagrams, 0x0013);
     let (ready, _) = message(&datagrams, 0x0014);
-    let (Message::Request(asked), Message::Reply(answered)) = (parsed(request_mad), parsed(reply_mad)) else {
+    let (Message::Request(req), Message::Reply(rep)) = (parsed(request_mad), parsed(reply_mad)) else {
         panic!()
     };
     let (client, server) = (request.source, request.destination);
-    let path_mtu = asked.path_mtu_bytes().unwrap();
+    let path_mtu = req.path_mtu_bytes().unwrap();
 
     // In place of the client: the REP needs another communication ID.
-    let mut endpoint = Endpoint::new(config(path_mtu, asked.starting_psn), 1);
+    let mut endpoint = Endpoint::new(config(path_mtu, req.starting_psn), 1);
     let connection = endpoint.connect(Connect::new(client, server, 20049)).unwrap();
     assert!(endpoint.poll_transmit(Instant(0)).is_some());
     endpoint.handle(Instant(0), &with(reply, 12 + 8 + 24 + 4, connection.0));
-    let mut as_client = Place::new(endpoint, connection);
+    let mut as_client = Replica::new(endpoint, connection);
 
     // In place of the server.
-    let mut endpoint = Endpoint::new(config(path_mtu, answered.starting_psn), 2);
+    let mut endpoint = Endpoint::new(config(path_mtu, rep.starting_psn), 2);
     endpoint.listen(20049);
     endpoint.handle(Instant(0), request);
     let Some(Event::Requested { connection, private_data, .. }) = endpoint.poll_event() else { panic!() };
@@ -134,14 +134,14 @@ fn play(name: &str) {
     endpoint.accept(connection, b"").unwrap();
     assert!(endpoint.poll_transmit(Instant(0)).is_some());
     endpoint.handle(Instant(0), &with(ready, 12 + 8 + 24 + 4, connection.0));
-    let mut as_server = Place::new(endpoint, connection);
+    let mut as_server = Replica::new(endpoint, connection);
 
-    for place in [&mut as_client, &mut as_server] {
-        assert!(place.endpoint.poll_transmit(Instant(0)).is_none_or(|rtu| rtu.transport[37] == 0x14));
+    for replica in [&mut as_client, &mut as_server] {
+        assert!(replica.endpoint.poll_transmit(Instant(0)).is_none_or(|rtu| rtu.transport[37] == 0x14));
         for _ in 0..300 {
-            place.endpoint.post_receive(place.connection, 4096).unwrap();
+            replica.endpoint.post_receive(replica.connection, 4096).unwrap();
         }
-        while let Some(event) = place.endpoint.poll_event() {
+        while let Some(event) = replica.endpoint.poll_event() {
             assert!(matches!(event, Event::Replied { .. } | Event::Connected { .. }), "{event:?}");
         }
     }
@@ -155,7 +155,7 @@ fn play(name: &str) {
             continue;
         }
         let from_client = datagram.source == client;
-        let for_connection = if from_client { answered.local_qpn } else { asked.local_qpn };
+        let for_connection = if from_client { rep.local_qpn } else { req.local_qpn };
         assert_eq!(packet.bth.destination_qp, for_connection, "one connection a sample");
         if let Some(response) = response(&packet) {
             if from_client {
@@ -200,9 +200,9 @@ fn play(name: &str) {
 }
 
 #[test]
-fn the_samples_without_loss() {
+fn endpoint_responds_like_the_kernels_in_samples() {
     for name in ["nfs3-basic.pcap", "nfs4.1-basic.pcap", "nfs4.2-basic.pcap", "nfs4.2-mtu4096-large-io.pcap"]
     {
-        play(name);
+        replay(name);
     }
 }

@@ -16,7 +16,7 @@ fn pair(config: Config) -> Pair {
     pair
 }
 
-fn ask(pair: &mut Pair) -> (ConnectionId, ConnectionId) {
+fn connect(pair: &mut Pair) -> (ConnectionId, ConnectionId) {
     let ours = pair.a.connect(Connect::new(pair.address_a, pair.address_b, 20049)).unwrap();
     pair.run();
     let Some(Event::Requested { connection, .. }) = pair.b.poll_event() else { panic!() };
@@ -25,7 +25,7 @@ fn ask(pair: &mut Pair) -> (ConnectionId, ConnectionId) {
 
 fn established() -> (Pair, ConnectionId, ConnectionId) {
     let mut pair = pair(Config::default());
-    let (a, b) = ask(&mut pair);
+    let (a, b) = connect(&mut pair);
     pair.b.accept(b, b"").unwrap();
     pair.run();
     assert_eq!((pair.a.state(a), pair.b.state(b)), (Some(State::Established), Some(State::Established)));
@@ -44,9 +44,9 @@ fn attributes(endpoint: &mut Endpoint, now: Instant) -> Vec<(u8, Datagram)> {
 }
 
 #[test]
-fn a_consumer_rejects() {
+fn consumer_reject_closes_both_sides() {
     let mut pair = pair(Config::default());
-    let (a, b) = ask(&mut pair);
+    let (a, b) = connect(&mut pair);
     pair.b.reject(b, 28, b"no").unwrap();
     pair.run();
     let [Event::Closed { why: Closed::Rejected { reason: 28, private_data }, .. }] = &events(&mut pair.a)[..]
@@ -54,14 +54,14 @@ fn a_consumer_rejects() {
         panic!()
     };
     assert_eq!((&private_data[..2], private_data.len()), (&b"no"[..], 148));
-    assert_eq!(events(&mut pair.b), [Event::Closed { connection: b, why: Closed::Given }]);
+    assert_eq!(events(&mut pair.b), [Event::Closed { connection: b, why: Closed::LocalReject }]);
     assert_eq!(pair.a.state(a), Some(State::TimeWait));
     pair.run_to_end();
     assert_eq!(pair.a.state(a), None);
 }
 
 #[test]
-fn nobody_answers_a_request() {
+fn unanswered_request_is_closed_after_the_retries() {
     let cm = cm::Config { response_timeout: 10, most_retries: 3, ..cm::Config::default() };
     let mut pair = pair(Config { cm, ..Config::default() });
     pair.network.loss = 1000;
@@ -75,7 +75,7 @@ fn nobody_answers_a_request() {
 }
 
 #[test]
-fn an_mra_buys_time() {
+fn mra_extends_the_request_timeout() {
     let cm =
         cm::Config { response_timeout: 10, most_retries: 3, service_timeout: 18, ..cm::Config::default() };
     for acknowledge in [true, false] {
@@ -95,9 +95,8 @@ fn an_mra_buys_time() {
     }
 }
 
-/// A repeated message gets the same answer again.
 #[test]
-fn repetitions() {
+fn repeated_messages_get_the_same_answer() {
     let mut pair = pair(Config::default());
     let a = pair.a.connect(Connect::new(pair.address_a, pair.address_b, 20049)).unwrap();
     let now = Instant(5);
@@ -125,7 +124,7 @@ fn repetitions() {
         assert!(matches!(attributes(&mut pair.b, now)[..], [(0x16, _)]));
     }
     assert_eq!(events(&mut pair.b), [Event::Closed { connection: b, why: Closed::Remote }]);
-    // Much later, when the connection is forgotten.
+    // Much later, after the connection is removed.
     pair.b.handle_time(Instant(1 << 40));
     assert_eq!(pair.b.connections().count(), 0);
     pair.b.handle(now, end);
@@ -133,7 +132,7 @@ fn repetitions() {
 }
 
 #[test]
-fn what_comes_over_and_over_is_answered_within_bounds() {
+fn answers_to_repeated_requests_are_bounded() {
     let mut pair = pair(Config::default());
     pair.a.connect(Connect::new(pair.address_a, pair.address_b, 20049)).unwrap();
     let now = Instant(5);
@@ -149,7 +148,7 @@ fn what_comes_over_and_over_is_answered_within_bounds() {
 }
 
 #[test]
-fn both_sides_disconnect_at_once() {
+fn simultaneous_disconnects_close_both_sides() {
     let (mut pair, a, b) = established();
     pair.a.disconnect(a).unwrap();
     pair.b.disconnect(b).unwrap();
@@ -159,7 +158,7 @@ fn both_sides_disconnect_at_once() {
 }
 
 #[test]
-fn commands_in_the_wrong_state() {
+fn commands_in_the_wrong_state_are_errors() {
     let (mut pair, a, b) = established();
     assert_eq!(pair.b.accept(b, b""), Err(CommandError::State));
     assert_eq!(pair.a.confirm(a), Err(CommandError::State));
@@ -183,9 +182,9 @@ fn commands_in_the_wrong_state() {
 }
 
 #[test]
-fn an_rtu_by_hand() {
+fn manual_confirmation_establishes_the_connection() {
     let mut pair = pair(Config { confirm_by_hand: true, ..Config::default() });
-    let (a, b) = ask(&mut pair);
+    let (a, b) = connect(&mut pair);
     pair.b.accept(b, b"").unwrap();
     while pair.now < Instant(9_000_000_000) && pair.step() {}
     // The REP was repeated several times.

@@ -53,7 +53,7 @@ fn segments(pair: &Pair<Peer>, a: ConnectionId) -> Vec<[u32; 4]> {
 }
 
 #[test]
-fn a_call_with_all_kinds_of_chunks() {
+fn call_with_all_kinds_of_chunks_has_the_expected_words() {
     let (mut pair, a, b) = session(true);
     // Ten words, an item of 1002 bytes with its padding, and a word.
     let mut message = bytes(&[XID, 0, 2, 100_003, 3, 7, 0, 0, 0, 0]);
@@ -120,7 +120,7 @@ fn a_call_with_all_kinds_of_chunks() {
 }
 
 #[test]
-fn a_long_call_and_a_long_reply() {
+fn long_call_and_long_reply_have_the_expected_words() {
     let (mut pair, a, b) = session(false);
     let mut message = bytes(&[XID, 0, 2, 100_003, 3, 1]);
     message.resize(1400, 9);
@@ -138,11 +138,11 @@ fn a_long_call_and_a_long_reply() {
     let to_b = pair.a.endpoint().datagram(a, sent.clone()).unwrap();
     pair.b.handle(pair.now, &to_b);
     pair.run();
-    let is_whole = std::iter::from_fn(|| pair.b.poll_event()).any(|event| {
+    let is_complete = std::iter::from_fn(|| pair.b.poll_event()).any(|event| {
         matches!(&event, Event::Rpc { event: rpcrdma::Event::Called(called), .. }
             if called.is_long && called.message == message)
     });
-    assert!(is_whole);
+    assert!(is_complete);
     let mut reply = bytes(&[XID, 1, 0, 0, 0, 0]);
     reply.resize(1200, 8);
     pair.b.reply(b, rdmascope_wire::Xid(XID), Reply::inline(reply.clone())).unwrap();
@@ -167,7 +167,7 @@ fn a_long_call_and_a_long_reply() {
 }
 
 #[test]
-fn a_read_for_a_forgotten_call_is_none_of_the_next_one_with_its_xid() {
+fn read_of_a_dropped_call_does_not_affect_a_reused_xid() {
     let (mut pair, a, b) = session(true);
     let mut message = bytes(&[XID, 0, 2, 100_003, 3, 7, 0, 0, 0, 0]);
     message.extend([7; 1000]);
@@ -181,10 +181,12 @@ fn a_read_for_a_forgotten_call_is_none_of_the_next_one_with_its_xid() {
     let rpc = [XID, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
     pair.a.send_raw(a, bytes(&[&header[..], &rpc].concat())).unwrap();
     pair.run();
-    let told: Vec<Event> = std::iter::from_fn(|| pair.b.poll_event())
+    let events: Vec<Event> = std::iter::from_fn(|| pair.b.poll_event())
         .filter(|event| matches!(event, Event::Rpc { .. }))
         .collect();
-    let [Event::Rpc { event: rpcrdma::Event::Called(called), .. }] = &told[..] else { panic!("{told:?}") };
+    let [Event::Rpc { event: rpcrdma::Event::Called(called), .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert_eq!(called.message, bytes(&rpc));
     pair.b.reply(b, called.xid, Reply::inline(bytes(&[XID, 1, 0, 0, 0, 0]))).unwrap();
 }

@@ -96,9 +96,9 @@ fn work(mut driver: Driver, [local, to]: [IpAddr; 2], mount_port: u16, mut jobs:
 }
 
 #[test]
-fn a_file_goes_there_and_back() {
+fn file_round_trips_over_sockets() {
     let [local, to] = addresses();
-    let Some(server) = open(to, Reach::WhoeverSent) else { return };
+    let Some(server) = open(to, Reach::Senders) else { return };
     let Some(client) = open(local, Reach::Only(vec![to])) else { return };
     let export = Export::new(Limits::default(), 77, Time::default());
     let listener = TcpListener::bind((to, 0)).unwrap();

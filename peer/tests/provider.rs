@@ -59,15 +59,15 @@ impl Provider for Device {
     fn fill(&mut self, _: ConnectionId, _: Rkey, _: &[u8]) {}
 
     fn intercept(&mut self, interceptor: Option<Box<dyn Interceptor>>) {
-        assert!(interceptor.is_none(), "packets are not its affair");
+        assert!(interceptor.is_none(), "a device does not intercept packets");
     }
 
     fn skip_psn(&mut self, _: ConnectionId, _: u32) {
-        panic!("PSNs are not its affair");
+        panic!("a device does not set PSNs");
     }
 
     fn abandon(&mut self, _: ConnectionId) {
-        panic!("it cannot");
+        panic!("a device does not abandon connections");
     }
 }
 
@@ -83,7 +83,7 @@ fn start(name: &str, device: &mut Device) -> Runner {
 }
 
 #[test]
-fn what_no_device_sends_is_refused_by_name() {
+fn scenarios_beyond_verbs_are_not_applicable() {
     for (name, beyond) in [
         ("icrc-bad", Beyond::Packets),
         ("send-lost", Beyond::Packets),
@@ -104,14 +104,14 @@ fn what_no_device_sends_is_refused_by_name() {
 }
 
 #[test]
-fn every_fault_of_the_header_goes_by_verbs() {
+fn header_faults_need_only_verbs() {
     for scenario in builtin().iter().filter(|scenario| scenario.is_of("rfc8166/4.5.1")) {
         assert_eq!(scenario.beyond_verbs(), None, "{}", scenario.name);
     }
 }
 
 #[test]
-fn a_device_is_not_offered_for_invalidation() {
+fn device_does_not_offer_remote_invalidation() {
     // The R bit is the last flag of RFC 8797 private data, after the Format Identifier and the
     // version.
     let r = |device: &Device| device.connects[0].private_data[5] & 1;
@@ -124,7 +124,7 @@ fn a_device_is_not_offered_for_invalidation() {
 }
 
 #[test]
-fn a_read_that_the_device_does_not_send_is_told() {
+fn unsupported_read_makes_a_scenario_not_applicable() {
     let mut device = Device::default();
     let mut runner = start("read-of-target-memory", &mut device);
     runner.handle(&mut device, &Event::Connected { connection: ConnectionId(1) });

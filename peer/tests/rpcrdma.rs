@@ -65,7 +65,7 @@ fn length(random: &mut Random) -> usize {
 }
 
 /// Sends a random call.
-fn ask(peer: &mut Peer, connection: ConnectionId, random: &mut Random, side: &mut Side) {
+fn send_call(peer: &mut Peer, connection: ConnectionId, random: &mut Random, side: &mut Side) {
     let xid = random.word();
     let size = length(random);
     let (bytes, item) = message(xid, 0, random, size);
@@ -108,8 +108,8 @@ fn serve(
                 if *by_write_chunk {
                     assert_eq!(replied.items, [message[item.clone()].to_vec()], "seed {seed}");
                     let items = [(item.start as u32, replied.items[0].clone())];
-                    let whole = rpcrdma::restore(&replied.message, &items).unwrap().0;
-                    assert_eq!(whole, *message, "seed {seed}");
+                    let restored = rpcrdma::restore(&replied.message, &items).unwrap().0;
+                    assert_eq!(restored, *message, "seed {seed}");
                 } else {
                     assert_eq!(replied.message, *message, "seed {seed}");
                 }
@@ -130,7 +130,7 @@ fn serve(
 }
 
 #[test]
-fn ten_thousand_sessions() {
+fn random_sessions_answer_each_call_once() {
     let (mut again, mut wrapped, mut calls, mut backward) = (0, 0, 0, 0);
     let mut rnr = 0;
     for seed in 0..10_000 {
@@ -179,10 +179,10 @@ fn ten_thousand_sessions() {
         let (a, b) = connect(&mut pair);
         let (mut ours, mut theirs) = (Side::default(), Side::default());
         for _ in 0..1 + random.below(4) {
-            ask(&mut pair.a, a, &mut random, &mut ours);
+            send_call(&mut pair.a, a, &mut random, &mut ours);
         }
         for _ in 0..random.below(2) {
-            ask(&mut pair.b, b, &mut random, &mut theirs);
+            send_call(&mut pair.b, b, &mut random, &mut theirs);
         }
         while ours.replied.len() < ours.calls.len() || theirs.replied.len() < theirs.calls.len() {
             for (peer, connection) in [(&mut pair.a, a), (&mut pair.b, b)] {

@@ -23,22 +23,22 @@ fn server() -> (Server, Handle) {
 }
 
 #[test]
-fn the_root_handle_is_found() {
+fn mount_returns_the_root_handle() {
     let (server, handle) = server();
     let (port, mut caller) = (server.address().port(), Caller::new(Xid(1), 0, 0));
-    let mut ask = |path: &[u8]| root(HERE, Some(port), path, (&mut caller, PATIENCE));
-    assert_eq!(ask(b"/e").unwrap(), handle);
-    let refused = ask(b"/other").unwrap_err();
+    let mut mount = |path: &[u8]| root(HERE, Some(port), path, (&mut caller, PATIENCE));
+    assert_eq!(mount(b"/e").unwrap(), handle);
+    let refused = mount(b"/other").unwrap_err();
     assert!(
         matches!(refused, Error::Mount { reason: MountError::Status(MountStatus::NoEnt), .. }),
         "{refused}"
     );
     drop(server);
-    assert!(matches!(ask(b"/e").unwrap_err(), Error::Io { .. }));
+    assert!(matches!(mount(b"/e").unwrap_err(), Error::Io { .. }));
 }
 
 #[test]
-fn what_is_no_call_ends_one_connection_and_no_other() {
+fn oversized_record_closes_only_its_connection() {
     let (server, _) = server();
     let mut wrong = TcpStream::connect(server.address()).unwrap();
     wrong.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -72,7 +72,7 @@ fn connections_are_bounded() {
     match beyond.read(&mut [0; 1]) {
         Ok(0) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
-        Ok(_) => panic!("bytes that nobody asked for"),
+        Ok(_) => panic!("unsolicited bytes"),
     }
     drop(open);
 }

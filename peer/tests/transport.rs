@@ -71,7 +71,7 @@ fn bad(random: &mut Random) -> Network {
 
 /// The work of one end, and the expected work of the other.
 #[derive(Default)]
-struct Course {
+struct Traffic {
     sent: Vec<Vec<u8>>,
     received: Vec<Vec<u8>>,
     reads: Vec<(WorkId, Vec<u8>)>,
@@ -80,7 +80,7 @@ struct Course {
 }
 
 #[test]
-fn everything_arrives_once() {
+fn messages_arrive_once_and_in_order() {
     let (mut rnr, mut wrapped, mut again) = (0, 0, 0);
     for seed in 0..1500 {
         let mut random = Random::new(seed);
@@ -107,7 +107,7 @@ fn everything_arrives_once() {
         let (source, source_at) = pair.b.register(b, memory.clone(), Access::READ).unwrap();
         let (sink, sink_at) = pair.b.register(b, vec![0; 4000], Access::WRITE).unwrap();
         let mut expected = vec![0; 4000];
-        let (mut ours, mut theirs) = (Course::default(), Course::default());
+        let (mut ours, mut theirs) = (Traffic::default(), Traffic::default());
         for _ in 0..1 + random.below(8) {
             match random.below(4) {
                 0 => {
@@ -144,11 +144,11 @@ fn everything_arrives_once() {
                     }
                 }
             }
-            for (end, course) in [(&mut pair.a, &mut ours), (&mut pair.b, &mut theirs)] {
+            for (end, traffic) in [(&mut pair.a, &mut ours), (&mut pair.b, &mut theirs)] {
                 for event in drain(end) {
                     match event {
-                        QueueEvent::Received(message) => course.received.push(message.bytes),
-                        QueueEvent::Completed { work, outcome } => course.completed.push((work, outcome)),
+                        QueueEvent::Received(message) => traffic.received.push(message.bytes),
+                        QueueEvent::Completed { work, outcome } => traffic.completed.push((work, outcome)),
                         QueueEvent::Failed(failure) => panic!("seed {seed}: {failure}"),
                         QueueEvent::NakSent { syndrome, .. } if syndrome >> 5 == 1 => rnr += 1,
                         QueueEvent::Retransmission { .. } => again += 1,
@@ -163,9 +163,9 @@ fn everything_arrives_once() {
         }
         assert_eq!(ours.received, theirs.sent, "seed {seed}");
         assert_eq!(theirs.received, ours.sent, "seed {seed}");
-        for course in [&ours, &theirs] {
-            let order: Vec<WorkId> = course.completed.iter().map(|(work, _)| *work).collect();
-            assert_eq!(order, course.work, "seed {seed}");
+        for traffic in [&ours, &theirs] {
+            let order: Vec<WorkId> = traffic.completed.iter().map(|(work, _)| *work).collect();
+            assert_eq!(order, traffic.work, "seed {seed}");
         }
         for (work, read) in &ours.reads {
             let outcome = &ours.completed.iter().find(|(other, _)| other == work).unwrap().1;
@@ -194,7 +194,7 @@ fn everything_arrives_once() {
 
 /// Requests without access rights are refused on both sides, and change nothing.
 #[test]
-fn refusals() {
+fn unauthorized_requests_are_refused() {
     type Case = (fn(Rkey, u64) -> Operation, NakCode);
     let cases: [Case; 6] = [
         (|rkey, at| Operation::Read { rkey, address: at, length: 101 }, NakCode::RemoteAccessError),
@@ -233,7 +233,7 @@ fn refusals() {
 /// A repeated READ is followed by the SEND that ends the registration: the requester had the data,
 /// so nothing is refused.
 #[test]
-fn a_read_that_comes_again_before_its_memory_ends() {
+fn repeated_read_before_invalidation_is_not_refused() {
     let mut pair =
         Pair::new(endpoint(1, None, rc::Config::default()), endpoint(2, None, rc::Config::default()), 3);
     let (a, b) = connect(&mut pair);
@@ -259,7 +259,7 @@ fn a_read_that_comes_again_before_its_memory_ends() {
 
 /// A message longer than the Receive, and one that never gets a Receive.
 #[test]
-fn receives_that_do_not_fit() {
+fn unsuitable_receives_fail_the_connection() {
     let queue =
         rc::Config { rnr_retry_count: 2, timeout: Some(Duration::from_millis(1)), ..rc::Config::default() };
     for (room, failure) in
@@ -278,7 +278,7 @@ fn receives_that_do_not_fit() {
 
 /// A silent remote side: the connection fails after the retries, and its DREQ is given up too.
 #[test]
-fn silence_ends() {
+fn silent_remote_side_fails_the_connection() {
     let queue =
         rc::Config { retry_count: 3, timeout: Some(Duration::from_millis(1)), ..rc::Config::default() };
     let mut pair = Pair::new(endpoint(1, None, queue.clone()), endpoint(2, None, queue), 3);

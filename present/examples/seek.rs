@@ -83,12 +83,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn report(what: &str, times: usize, seek: impl FnMut() -> Duration) {
+fn report(label: &str, times: usize, seek: impl FnMut() -> Duration) {
     let mut times: Vec<Duration> = std::iter::repeat_with(seek).take(times).collect();
     times.sort_unstable();
     let at = |hundredths: usize| times[(times.len() - 1) * hundredths / 100].as_secs_f64() * 1e3;
     println!(
-        "{:>9.3} ms {what}, median; {:.3} ms 99th percentile; {:.3} ms at most",
+        "{:>9.3} ms {label}, median; {:.3} ms 99th percentile; {:.3} ms at most",
         at(50),
         at(99),
         at(100)

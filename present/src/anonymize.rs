@@ -160,7 +160,7 @@ impl Anonymizer {
     fn replace(&mut self, record: &Record<'_>, carried: Carried) {
         self.headers.clear();
         let mut found = |header, range| self.headers.push((header, range));
-        let dissected = frame::dissect_telling(record, &self.frame, &mut found);
+        let dissected = frame::dissect_reporting(record, &self.frame, &mut found);
         let headers = core::mem::take(&mut self.headers);
         let mut data = core::mem::take(&mut self.record);
         data.clear();
@@ -205,13 +205,13 @@ impl Anonymizer {
         };
         extensions[length - values..].fill(0);
         let on_wire = frame.transport_length.checked_sub(length as u32 + u32::from(bth.pad_count));
-        let there = on_wire.map_or(0, |on_wire| payload.len().min(on_wire as usize));
-        let (payload, padding) = payload.split_at_mut(there);
+        let available = on_wire.map_or(0, |on_wire| payload.len().min(on_wire as usize));
+        let (payload, padding) = payload.split_at_mut(available);
         padding.fill(0);
         if bth.opcode == Opcode::UD_SEND_ONLY && bth.destination_qp == Qpn(1) {
             return cm::replace(&mut self.values, payload);
         }
-        let original = &frame.transport[length..length + there];
+        let original = &frame.transport[length..length + available];
         payload.fill(0);
         let (Some(operation), Some(on_wire)) = (operation, on_wire) else { return };
         match carried {
@@ -276,9 +276,9 @@ impl Anonymizer {
         let length = segment.header_length() + segment.payload_length as usize;
         let of = |data: &[u8]| headers::TcpChecksum::new(headers, data, begins, length);
         let found = u16::from_be_bytes([original[begins + 16], original[begins + 17]]);
-        let new = of(data)
-            .zip(of(original))
-            .map_or(0, |(new, old)| new.as_was(&old, found, |difference| self.values.difference(difference)));
+        let new = of(data).zip(of(original)).map_or(0, |(new, old)| {
+            new.equivalent(&old, found, |difference| self.values.difference(difference))
+        });
         data[begins + 16..begins + 18].copy_from_slice(&new.to_be_bytes());
     }
 

@@ -7,7 +7,7 @@ use rdmascope_analysis::units::{Duration, Number};
 pub struct Mark {
     /// The value, in the unit of the axis.
     pub value: f64,
-    /// The text beside it.
+    /// The text next to it.
     pub label: String,
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_has_a_place() {
+    fn every_value_has_a_position() {
         let axes = [
             Axis::of_counts(0.0),
             Axis::of_rates(0.0),

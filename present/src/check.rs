@@ -5,7 +5,7 @@ mod page;
 mod rules;
 
 pub use kept::{Kept, Shown};
-pub use page::{Asked, Line, Page};
+pub use page::{Line, Page, Selection};
 pub use rules::{listed, slug, write_rule, write_rules};
 
 #[cfg(test)]

@@ -476,21 +476,21 @@ impl<S: Subject> Column<S> {
 impl<S: Subject> Read<S> {
     /// Lends computed values and objects to `see`.
     fn lend(&self, subject: S::Of<'_>, see: &mut dyn FnMut(Value<'_>)) {
-        let mut is_there = false;
-        let mut there = |value: Value<'_>| {
-            is_there = true;
+        let mut has_value = false;
+        let mut found = |value: Value<'_>| {
+            has_value = true;
             see(value);
         };
         match self {
-            Read::Text(lend) => lend(subject, &mut |text| there(Value::Text(text))),
-            Read::Shown(lend) => lend(subject, &mut |shown| there(Value::Shown(shown))),
-            Read::Lossy(lend) => lend(subject, &mut |bytes| there(Value::Lossy(bytes))),
-            Read::Bytes(lend) => lend(subject, &mut |bytes| there(Value::Bytes(bytes))),
-            Read::Any(_, _, lend) => lend(subject, &mut there),
-            Read::Object(inner) => inner.each(subject, &mut |fields| there(Value::Object(fields))),
+            Read::Text(lend) => lend(subject, &mut |text| found(Value::Text(text))),
+            Read::Shown(lend) => lend(subject, &mut |shown| found(Value::Shown(shown))),
+            Read::Lossy(lend) => lend(subject, &mut |bytes| found(Value::Lossy(bytes))),
+            Read::Bytes(lend) => lend(subject, &mut |bytes| found(Value::Bytes(bytes))),
+            Read::Any(_, _, lend) => lend(subject, &mut found),
+            Read::Object(inner) => inner.each(subject, &mut |fields| found(Value::Object(fields))),
             _ => {}
         }
-        if !is_there {
+        if !has_value {
             see(Value::Missing);
         }
     }

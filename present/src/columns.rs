@@ -2,11 +2,11 @@
 //! docs/parquet.md.
 
 mod capture;
+mod capture_points;
 mod captured;
 mod check;
 mod comparison;
 mod connection;
-mod course;
 mod event;
 mod exchange;
 mod exported;
@@ -15,11 +15,11 @@ mod finding;
 mod flow;
 mod frame;
 mod interval;
+mod intervals;
 mod kernel;
 mod message;
 mod operation;
 mod packet;
-mod places;
 mod policy;
 mod regression;
 mod report;
@@ -28,11 +28,11 @@ mod state;
 mod transaction;
 
 pub use capture::{CAPTURE, FILE, INTERFACE};
+pub use capture_points::{OPERATION_SPLIT, PLACE, SPLIT, WAY};
 pub use captured::CAPTURED;
 pub use check::{CHECK, Judged};
 pub use comparison::{COMPARISON, COUNT, ComparisonRow, DIFFERENCE, EXTREMES, LATENCIES, OCCURRENCE, SIDE};
 pub use connection::{CONNECTION, END};
-pub use course::COURSE;
 pub use event::EVENT;
 pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMessage};
 pub use exported::{EXPORTED, Exported};
@@ -44,11 +44,11 @@ pub use interval::{
     FIGURES, INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, INTERVAL_ROW, IntervalRow, TRANSPORT,
     connection_name,
 };
+pub use intervals::INTERVALS;
 pub use kernel::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
-pub use places::{OPERATION_SPLIT, PLACE, SPLIT, WAY};
 pub use policy::{POLICY, PolicyRow};
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM, REPLIES};
@@ -80,7 +80,7 @@ pub static LISTS: &[&dyn List] = &[
     &WAY,
     &OPERATION_SPLIT,
     &SPLIT,
-    &COURSE,
+    &INTERVALS,
     &RDMA_INTERVAL,
     &EVENT,
     &STATE,

@@ -22,20 +22,20 @@ use rdmascope_dissector::record::Time;
 
 /// An error in an expression, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}\n  {text}\n  {}^", " ".repeat(text[..*at].chars().count()))]
+#[error("{message}\n  {text}\n  {}^", " ".repeat(text[..*at].chars().count()))]
 pub struct Mistake {
     /// The expression.
     text: String,
     /// The byte offset of the error.
     at: usize,
     /// The description of the error.
-    what: String,
+    message: String,
 }
 
 impl Mistake {
     /// The error and its character position, on a single line.
     pub fn in_a_line(&self) -> String {
-        format!("{} (at {})", self.what, self.text[..self.at].chars().count() + 1)
+        format!("{} (at {})", self.message, self.text[..self.at].chars().count() + 1)
     }
 }
 
@@ -191,7 +191,7 @@ impl<S: Subject> Where<S> {
     }
 
     /// Whether it uses a column whose name ends with `end`.
-    pub fn asks_for(&self, end: &str) -> bool {
+    pub fn uses_column(&self, end: &str) -> bool {
         self.expression.names().iter().any(|name| name.ends_with(end))
     }
 

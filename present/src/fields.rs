@@ -82,13 +82,14 @@ pub fn by_layout(
     let header = bytes.get(at..).unwrap_or_default();
     let field = |field: layout::Field| {
         let place = field.bytes();
-        let there = header.get(place.start..place.end.min(header.len())).filter(|there| !there.is_empty())?;
-        let value = Value { number: field.value(header), bytes: there };
+        let available =
+            header.get(place.start..place.end.min(header.len())).filter(|available| !available.is_empty())?;
+        let value = Value { number: field.value(header), bytes: available };
         let shown = show(field.name, value).unwrap_or_else(|| match value.number {
             Some(number) => number.to_string(),
-            None => format!("{} bytes", there.len()),
+            None => format!("{} bytes", available.len()),
         });
-        let range = at + place.start..at + place.start + there.len();
+        let range = at + place.start..at + place.start + available.len();
         Some(Field { mask: field.mask(), ..Field::new(field.name, shown, range) })
     };
     layout.fields().filter_map(field).collect()
@@ -192,18 +193,18 @@ impl<'a> Words<'a> {
         let start = self.place();
         let data = self.reader.opaque();
         let data = self.or_stop(data)?;
-        let (first, behind) = (start + 4, start + 4 + data.len());
+        let (first, end) = (start + 4, start + 4 + data.len());
         let mut words = Words::new(data, self.reader.layer(), first, false);
         let value = inside(&mut words).unwrap_or_default();
         let read = words.place();
         let mut children = vec![Field::new("length", data.len().to_string(), start..first)];
         children.extend(words.into_fields());
-        if read < behind {
-            children.push(Field::new("data", format!("{} bytes", behind - read), read..behind));
+        if read < end {
+            children.push(Field::new("data", format!("{} bytes", end - read), read..end));
         }
-        if behind < self.place() {
-            let padding = format!("{} bytes", self.place() - behind);
-            children.push(Field::new("padding", padding, behind..self.place()));
+        if end < self.place() {
+            let padding = format!("{} bytes", self.place() - end);
+            children.push(Field::new("padding", padding, end..self.place()));
         }
         self.fields.push(Field::new(name, value, start..self.place()).with(children));
         Ok(())

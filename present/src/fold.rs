@@ -217,14 +217,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_stays_as_it_is() {
+    fn lines_that_fit_are_unchanged() {
         let line = "  span          2026 to  2027 (1s)";
         assert_eq!(folded(line, 34, None), line);
         assert_eq!(folded("", 0, None), "");
     }
 
     #[test]
-    fn lines_go_on_below_their_second_part() {
+    fn folded_lines_are_indented_to_the_second_part() {
         let line = "  127  packets that came behind later ones: reordered, or lost";
         assert_eq!(
             folded(line, 40, None),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_broken() {
+    fn values_are_not_split() {
         let line = "requester sent 1,628 packets, 1.54 MiB: 19 Sends from QP 0x000017, first in frame 191";
         for width in 20..columns(line) {
             let text = folded(line, width, None);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_columns() {
+    fn colours_have_no_width() {
         let style = Style::new(true);
         let line = format!("{} {} bad", style.bold("Capture"), style.red("one two three four five"));
         assert_eq!(columns(&line), 35);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_handed_on() {
+    fn partial_writes_are_folded_by_line() {
         let style = Style::default().with_width(Some(24));
         let mut out = Vec::new();
         let mut folding = Folding::new(&mut out, style);

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_paragraphs_in_order() {
+    fn entries_are_sorted_paragraphs() {
         let entries: Vec<_> = entries().collect();
         assert!(entries.len() > 60, "only {} terms", entries.len());
         let key = |term: &str| term.to_lowercase().replace('_', " ");
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_refer_to_entries() {
+    fn references_name_existing_entries() {
         let mut references = 0;
         for Entry { term, text } in entries() {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_side_by_side_where_there_is_room() {
+    fn groups_are_side_by_side_if_they_fit() {
         let wide = text(None);
         assert_eq!(wide, text(Some(79)));
         assert_ne!(wide, text(Some(78)));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_go_below_one_another_with_every_value() {
+    fn narrow_screens_stack_groups_with_every_value() {
         for width in 42..72 {
             let text = text(Some(width));
             assert!(text.lines().all(|line| columns(line) <= width), "{width}: {text}");

@@ -2,7 +2,7 @@
 //! RFC 8166. This module creates the rungs; other modules draw them as text or SVG.
 
 use core::fmt::{self, Display};
-use rdmascope_analysis::places::Passes;
+use rdmascope_analysis::capture_points::Passes;
 use rdmascope_dissector::exchange::{Exchange, Step, StepKind};
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
@@ -317,7 +317,7 @@ impl Display for RungTitle<'_> {
             RungKind::RnrNak(timer) => return write!(f, "RNR NAK, {:?}", rnr_timer(timer)),
         };
         f.write_str(again)?;
-        let (message, what) = match kind {
+        let (message, name) = match kind {
             StepKind::Call => (&self.transaction.call, "call"),
             StepKind::Reply => (&self.transaction.reply, "reply"),
             StepKind::ReadRequest => return f.write_str("RDMA Read request"),
@@ -326,8 +326,8 @@ impl Display for RungTitle<'_> {
             StepKind::Done => return f.write_str("Send, RDMA_DONE"),
         };
         match message {
-            Some(message) => write!(f, "Send, {} {what}", message.procedure),
-            None => write!(f, "Send, {what}"),
+            Some(message) => write!(f, "Send, {} {name}", message.procedure),
+            None => write!(f, "Send, {name}"),
         }
     }
 }
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_marks_the_rung_that_it_is_of() {
+    fn packets_mark_their_rung() {
         let mut ladder = Ladder::default();
         ladder.add(rung(RungKind::Step(StepKind::Write), false, (10, 20), 0xff_fffc, 10));
         // Two of its packets were retransmitted meanwhile, and the other side uses the same PSNs.

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_read_as_they_are_written() {
+    fn notes_round_trip() {
         let notes = vec![
             Note { on: Subject::Frame(53), text: "the WRITE: it begins".into() },
             Note { on: Subject::Transaction(13), text: String::new() },
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_note_is_named() {
+    fn invalid_lines_are_errors_with_their_number() {
         for wrong in ["frame 53", "frame: x", "frame 0: x", "frame x: y", "packet 1: x", "frame -1: x"] {
             assert!(
                 parse(&format!("frame 1: x\n{wrong}\n")).unwrap_err().starts_with("line 2: expected"),

@@ -112,9 +112,14 @@ fn digits(bytes: &[u8], most: usize, mask: Option<u64>) -> String {
     text
 }
 
-/// Writes `bytes` in rows of sixteen: offset, hexadecimal, characters. A byte for which `there` is
-/// false is missing and shown as `--`.
-pub fn rows(bytes: &[u8], first: u64, there: impl Fn(usize) -> bool, out: &mut dyn Write) -> io::Result<()> {
+/// Writes `bytes` in rows of sixteen: offset, hexadecimal, characters. A byte for which
+/// `is_present` is false is missing and shown as `--`.
+pub fn rows(
+    bytes: &[u8],
+    first: u64,
+    is_present: impl Fn(usize) -> bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     const ROW: usize = 16;
     // Rows begin at multiples of sixteen, so that offsets are easy to find.
     let mut at = 0;
@@ -130,7 +135,7 @@ pub fn rows(bytes: &[u8], first: u64, there: impl Fn(usize) -> bool, out: &mut d
             }
             let index = (at + column).checked_sub(skipped).filter(|index| (at..end).contains(index));
             match index {
-                Some(index) if there(index) => {
+                Some(index) if is_present(index) => {
                     let byte = bytes[index];
                     write!(row, " {byte:02x}").expect("a string takes all");
                     text.push(if (0x20..0x7f).contains(&byte) { byte.into() } else { '.' });

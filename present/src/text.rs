@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_hold_whatever_is_put_in_them() {
+    fn columns_pad_any_content() {
         assert_eq!(format!("{}|", Left(format_args!("{}", "ab"), 5)), "ab   |");
         assert_eq!(format!("{}|", Left("abcdef", 5)), "abcdef|");
         assert_eq!(format!("{:>3}|{:<3}|", Maybe::<u8>(None), Maybe(Some(7))), "  -|7  |");

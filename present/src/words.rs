@@ -148,7 +148,7 @@ pub const fn level(level: Level) -> &'static str {
 /// The verdict of a finding.
 pub const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Stands => "stands",
+        Verdict::Certain => "stands",
         Verdict::Inconclusive => "inconclusive",
     }
 }

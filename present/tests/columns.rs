@@ -1,12 +1,12 @@
 //! The lists of columns are consistent, and the values of all samples conform to them.
 
-use rdmascope_analysis::course::{By, Course};
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
 use rdmascope_analysis::ending::{Ending, FileEnding};
 use rdmascope_analysis::extract::{Digests, Extracted, Files, Limits, Summary};
 use rdmascope_analysis::findings::Findings;
 use rdmascope_analysis::flows::Flows;
-use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
+use rdmascope_analysis::intervals::{By, ByInterval};
+use rdmascope_analysis::kernel::{Joining, KernelTrace, TraceResults};
 use rdmascope_analysis::live::{Captured, Meter};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::{Paths, TransactionRow};
@@ -25,9 +25,9 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, COURSE, ComparisonRow, DEVIATION, DIFFERENCE, ERROR,
-    EVENT, EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow,
-    INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
+    CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
+    EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
+    INTERVAL_CONNECTION, INTERVAL_OPERATION, INTERVALS, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
     KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM,
     RDMA_INTERVAL, REPLIES, RULE, STATE, TABLES, TRANSACTION, VERDICT,
 };
@@ -126,7 +126,7 @@ impl Seen {
             if matches!(value, Value::Missing) {
                 assert!(
                     info.presence != Presence::Always || !info.in_json,
-                    "{path} is always there, and it is not"
+                    "{path} is always present, but it is missing"
                 );
                 return;
             }
@@ -185,10 +185,10 @@ impl Seen {
             }),
             (Kind::Object(list), Value::Object(object)) => self.object(list, object, path),
             (Kind::Objects(list), Value::List(items)) => items.each(&mut |item| {
-                let Value::Object(object) = item else { panic!("{path} holds something else than objects") };
+                let Value::Object(object) = item else { panic!("{path} has a value that is no object") };
                 self.object(list, object, path);
             }),
-            _ => panic!("{path} is of another type than it says"),
+            _ => panic!("{path} has another type than its column"),
         }
     }
 }
@@ -248,7 +248,7 @@ fn exchanges(seen: &mut Seen) {
 /// The lines of `extract`.
 fn extracted(seen: &mut Seen) {
     let capture = samples::capture("nfs3-basic");
-    // In the whole capture, a file is truncated; in the other one, bytes are missing.
+    // In the complete capture, a file is truncated; in the other one, bytes are missing.
     extracted_of(session::records(&capture), seen);
     extracted_of(some(&capture, 3).skip(300), seen);
     seen.object(&EXTRACTION, &EXTRACTION.of(&Summary::default()), "extraction");
@@ -261,7 +261,7 @@ fn extracted_of<'a>(records: impl Iterator<Item = Record<'a>>, seen: &mut Seen) 
     let mut engine = Engine::new(Config { keep, ..Config::default() });
     let mut handle = |event: Event<'_>| {
         if let Event::Transaction(transaction) = event {
-            files.take(transaction).expect("memory takes all");
+            files.take(transaction).expect("in-memory write");
         }
     };
     records.for_each(|record| engine.handle(&record, &mut handle));
@@ -296,9 +296,9 @@ fn compared(seen: &mut Seen) {
 }
 
 /// The lines of `analyze --interval`.
-fn gone_through(seen: &mut Seen) {
+fn by_interval(seen: &mut Seen) {
     let by = By { connection: true, client: true, server: true, operation: true };
-    let mut course = Course::new(1_000_000_000, by);
+    let mut table = ByInterval::new(1_000_000_000, by);
     let mut flows = Flows::new(1_000_000_000);
     let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
     let mut start = None;
@@ -306,17 +306,17 @@ fn gone_through(seen: &mut Seen) {
         let start = *start.get_or_insert(record.time);
         engine.handle(&record, &mut |event| match event {
             Event::Transaction(transaction) => {
-                course.take(transaction, start).expect("there are few rows");
+                table.take(transaction, start).expect("there are few rows");
             }
             Event::Packet(packet) => flows.take(packet, start).expect("there are few rows"),
             _ => {}
         });
     }
     let ending = Ending { totals: *engine.totals(), ..Ending::default() };
-    for row in course.rows(&ending).expect("there are few rows") {
-        seen.object(&COURSE, &COURSE.of(&row), "course");
+    for row in table.rows(&ending).expect("there are few rows") {
+        seen.object(&INTERVALS, &INTERVALS.of(&row), "course");
     }
-    for row in flows.wholes(&ending).expect("there are few rows").into_iter().chain(flows.flows(&ending)) {
+    for row in flows.totals(&ending).expect("there are few rows").into_iter().chain(flows.flows(&ending)) {
         seen.object(&RDMA_INTERVAL, &RDMA_INTERVAL.of(&row), "rdma_interval");
     }
 }
@@ -390,7 +390,7 @@ fn watched(seen: &mut Seen) {
 
 /// The lines of `analyze --kernel`. One trace has other credits than the packets, and an invalid
 /// line.
-fn witnessed(seen: &mut Seen) {
+fn kernel_traces(seen: &mut Seen) {
     let mut joining = Joining::default();
     let mut engine = Engine::new(Config::default());
     let mut handle = |event: Event<'_>| joining.handle(&event);
@@ -405,17 +405,17 @@ fn witnessed(seen: &mut Seen) {
             KernelTrace::read(&mut trace).expect("it has lines of a trace")
         };
         let span = engine.totals().span;
-        for witness in [joining.join(read(), span, false), Witness::alone(read())] {
-            seen.object(&KERNEL, &KERNEL.of(&witness), "kernel");
-            for step in &witness.steps {
-                seen.object(&KERNEL_STEP, &KERNEL_STEP.of((&witness, step)), "kernel_step");
+        for results in [joining.join(read(), span, false), TraceResults::alone(read())] {
+            seen.object(&KERNEL, &KERNEL.of(&results), "kernel");
+            for step in &results.steps {
+                seen.object(&KERNEL_STEP, &KERNEL_STEP.of((&results, step)), "kernel_step");
             }
-            for one in &witness.disagreements {
-                let row = (&witness, one);
+            for one in &results.disagreements {
+                let row = (&results, one);
                 seen.object(&KERNEL_DISAGREEMENT, &KERNEL_DISAGREEMENT.of(row), "kernel_disagreement");
             }
-            for call in &witness.trace.calls {
-                let row = (&witness.trace, call);
+            for call in &results.trace.calls {
+                let row = (&results.trace, call);
                 seen.object(&KERNEL_TRANSACTION, &KERNEL_TRANSACTION.of(row), "kernel_transaction");
             }
         }
@@ -423,7 +423,7 @@ fn witnessed(seen: &mut Seen) {
 }
 
 /// The columns of a policy. The samples have none.
-fn policed(seen: &mut Seen) {
+fn policies(seen: &mut Seen) {
     let entry = PolicyEntry {
         line: 4,
         kind: EntryKind::Latency,
@@ -448,7 +448,7 @@ fn policed(seen: &mut Seen) {
 }
 
 #[test]
-fn values_of_all_samples() {
+fn sample_values_match_their_columns() {
     let mut seen = Seen::default();
     for sample in samples::ALL.into_iter().chain(samples::IWARP) {
         let capture = samples::capture(sample);
@@ -510,11 +510,11 @@ fn values_of_all_samples() {
     exchanges(&mut seen);
     extracted(&mut seen);
     compared(&mut seen);
-    gone_through(&mut seen);
+    by_interval(&mut seen);
     expected(&mut seen);
     watched(&mut seen);
-    witnessed(&mut seen);
-    policed(&mut seen);
+    kernel_traces(&mut seen);
+    policies(&mut seen);
     // Conversely, nearly every column has a value in some sample. The exceptions concern things
     // that these sessions lack.
     const RARE: &[&str] = &[
@@ -555,7 +555,7 @@ fn values_of_all_samples() {
         "state.ranges",
         // Captures of one direction: cli/tests/live_command.rs.
         "interval_connection.one_direction",
-        // Captures at several capture points: cli/tests/places.rs.
+        // Captures at several capture points: cli/tests/capture_points.rs.
         "operation_split",
         "place",
         "way",

@@ -1,5 +1,5 @@
-//! Events: each kind in a session that was altered to have it. Unaltered sessions have only
-//! connections that are made and closed.
+//! Each kind of event, in a session that was altered to have it. Unaltered sessions have only
+//! events of connections that are made and closed.
 
 use rdmascope_analysis::events::{EventFilter, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
@@ -43,12 +43,12 @@ fn only(capture: &Capture, kind: Kind) -> SessionEvent {
 
 /// Checks that the only events are connections that are made and closed.
 #[track_caller]
-fn assert_calm(what: &str, capture: &Capture) {
+fn assert_no_problems(label: &str, capture: &Capture) {
     let other: Vec<_> = events(capture)
         .into_iter()
         .filter(|event| !matches!(event.kind, Kind::Connected | Kind::Disconnected))
         .collect();
-    assert!(other.is_empty(), "{what}: {other:#?}");
+    assert!(other.is_empty(), "{label}: {other:#?}");
 }
 
 fn basic() -> Capture {
@@ -100,10 +100,10 @@ fn reconnected(pause: i64) -> Capture {
 }
 
 #[test]
-fn sessions_as_they_were_captured_are_calm() {
+fn unaltered_sessions_have_no_problem_events() {
     for sample in samples::MOUNTS.into_iter().filter(|sample| *sample != "nfs3-lossy") {
         let capture = samples::capture(sample);
-        assert_calm(sample, &capture);
+        assert_no_problems(sample, &capture);
         let found = events(&capture);
         assert_eq!(
             found.iter().filter(|event| event.kind == Kind::Connected).count(),
@@ -126,7 +126,7 @@ fn a_connection_is_made_and_closed() {
 }
 
 #[test]
-fn a_rejection_says_why() {
+fn a_rejection_has_its_reason() {
     // tshark, infiniband.mad, of the sample: REQ, REJ with reason 8, twice.
     let found = of_kind(&samples::capture(samples::REJECTED), Kind::Rejected);
     let frames: Vec<_> = found.iter().map(|event| event.frames).collect();
@@ -138,7 +138,7 @@ fn a_rejection_says_why() {
 }
 
 #[test]
-fn a_request_that_is_sent_again_is_told() {
+fn a_repeated_request_is_reported() {
     let mut capture = basic();
     pause(&mut capture, 1, 4_700_000_000);
     let mut second = capture.packets[0].clone();
@@ -149,11 +149,11 @@ fn a_request_that_is_sent_again_is_told() {
     assert_eq!((event.count, event.frames), (2, [Some(1), Some(2)]));
     assert!(event.text.contains("2 times in 4.7") && event.text.ends_with("then answered"), "{}", event.text);
     // A packet captured twice was not sent twice.
-    assert_calm("doubled", &mutate::repeat(&basic(), |packet| is_message(packet, attribute::REQ)));
+    assert_no_problems("doubled", &mutate::repeat(&basic(), |packet| is_message(packet, attribute::REQ)));
 }
 
 #[test]
-fn a_request_without_an_answer_is_told_where_the_server_is_heard() {
+fn unanswered_requests_need_packets_of_the_server() {
     let mut capture = basic();
     let mut asking = again(&capture, SECOND);
     asking.packets.truncate(1);
@@ -185,7 +185,7 @@ fn connections_over_tcp() {
         assert_eq!(event.text, "server rejected the connection, the MPA Reply has R set");
         assert_eq!(event.by_requester, Some(false));
     }
-    assert_calm("answered", &made_and_closed(&capture, true));
+    assert_no_problems("answered", &made_and_closed(&capture, true));
     let closed = made_and_closed(&capture, false);
     let event = only(&closed, Kind::RequestUnanswered);
     assert_eq!((event.count, event.frames), (1, [Some(4), Some(4)]));
@@ -224,7 +224,7 @@ fn service_is_lost_between_connections() {
 /// The server's packets in the first two seconds of the next connection are missing from the
 /// capture: they may contain replies.
 #[test]
-fn replies_that_the_capture_lacks_are_no_outage() {
+fn replies_missing_from_the_capture_are_no_outage() {
     let capture = reconnected(SECOND / 2);
     let at = capture
         .packets
@@ -241,28 +241,28 @@ fn replies_that_the_capture_lacks_are_no_outage() {
 }
 
 #[test]
-fn service_is_lost_where_a_call_waits() {
-    let whole = basic();
-    let call = index_of(&whole, |packet| packet.source() == CLIENT && packet.xid().is_some());
-    let xid = whole.packets[call].xid();
+fn a_waiting_call_is_a_loss_of_service() {
+    let original = basic();
+    let call = index_of(&original, |packet| packet.source() == CLIENT && packet.xid().is_some());
+    let xid = original.packets[call].xid();
     let is_reply = |packet: &Packet| packet.source() == SERVER && packet.xid() == xid;
-    let mut capture = whole.clone();
+    let mut capture = original.clone();
     // The second call, so that there is a reply before it.
-    let later = index_of(&whole, |packet| {
+    let later = index_of(&original, |packet| {
         packet.source() == CLIENT
             && packet.xid().is_some()
-            && packet.number > whole.packets[index_of(&whole, is_reply)].number
+            && packet.number > original.packets[index_of(&original, is_reply)].number
     });
-    let xid = whole.packets[later].xid();
-    let reply = index_of(&whole, |packet| packet.source() == SERVER && packet.xid() == xid);
+    let xid = original.packets[later].xid();
+    let reply = index_of(&original, |packet| packet.source() == SERVER && packet.xid() == xid);
     pause(&mut capture, reply, 3 * SECOND);
     let lost = only(&capture, Kind::ServiceLost);
     assert_eq!((lost.count, lost.frames[1]), (1, Some(capture.packets[reply].number)));
     assert_eq!(lost.time, Time(capture.packets[later].time));
     // The same pause before the call: no call is waiting.
-    let mut idle = whole.clone();
+    let mut idle = original.clone();
     pause(&mut idle, later, 3 * SECOND);
-    assert_calm("idle", &idle);
+    assert_no_problems("idle", &idle);
     // No loss is reported if the call was not captured.
     let blind = mutate::keep(&capture, |packet| packet.number != later as u64 + 1);
     assert!(of_kind(&blind, Kind::ServiceLost).is_empty());
@@ -270,10 +270,10 @@ fn service_is_lost_where_a_call_waits() {
 
 /// An RDMA Read is described with the bytes that it requests.
 #[test]
-fn an_rdma_read_is_never_answered() {
-    let whole = basic();
-    let at = index_of(&whole, |packet| packet.is_rc() && packet.opcode() == opcode::READ_REQUEST);
-    let mut capture = whole.clone();
+fn an_unanswered_rdma_read_exhausts_its_retries() {
+    let original = basic();
+    let at = index_of(&original, |packet| packet.is_rc() && packet.opcode() == opcode::READ_REQUEST);
+    let mut capture = original.clone();
     capture.packets.truncate(at + 1);
     let request = capture.packets[at].clone();
     assert_eq!(request.reth().map(|(_, _, length)| length), Some(20 << 10));
@@ -283,7 +283,7 @@ fn an_rdma_read_is_never_answered() {
         capture.packets.push(packet);
     }
     let is_over = |packet: &&Packet| is_message(packet, attribute::DREQ);
-    let mut over = whole.packets.iter().find(is_over).expect("it has one").clone();
+    let mut over = original.packets.iter().find(is_over).expect("it has one").clone();
     over.time = request.time + 4 * SECOND;
     capture.packets.push(over);
     capture.renumber();
@@ -368,7 +368,7 @@ fn calls_are_replayed_and_recovery_follows() {
 }
 
 #[test]
-fn naks_are_told_as_bursts() {
+fn naks_are_reported_as_bursts() {
     // tshark, infiniband.aeth.syndrome, of the sample: one NAK.
     let lossy = samples::capture("nfs3-lossy");
     let nak = only(&lossy, Kind::Nak);
@@ -410,24 +410,24 @@ fn credits_are_used_up() {
 
 /// Packets that are missing from the capture, or captured twice, cause no outage.
 #[test]
-fn losses_of_the_capture_are_no_outages() {
-    let whole = basic();
-    for at in (0..whole.packets.len()).step_by(7) {
-        let lacking = mutate::keep(&whole, |packet| packet.number != at as u64 + 1);
+fn capture_losses_are_no_outages() {
+    let original = basic();
+    for at in (0..original.packets.len()).step_by(7) {
+        let lacking = mutate::keep(&original, |packet| packet.number != at as u64 + 1);
         let loss: Vec<_> = events(&lacking).into_iter().filter(|event| event.kind.is_loss()).collect();
         assert!(loss.is_empty(), "without frame {}: {loss:#?}", at + 1);
     }
     for source in [CLIENT, SERVER] {
-        let half = mutate::keep(&whole, |packet| packet.source() == source);
+        let half = mutate::keep(&original, |packet| packet.source() == source);
         let loss: Vec<_> = events(&half).into_iter().filter(|event| event.kind.is_loss()).collect();
         assert!(loss.is_empty(), "only {source}: {loss:#?}");
     }
-    let twice = mutate::repeat(&whole, |_| true);
+    let twice = mutate::repeat(&original, |_| true);
     assert!(events(&twice).iter().all(|event| !event.kind.is_loss()), "captured twice");
 }
 
 #[test]
-fn an_outage_is_never_nothing() {
+fn an_outage_is_listed_as_a_problem() {
     let capture = reconnected(4_900_000_000);
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut report = Report::default();
@@ -445,7 +445,7 @@ fn an_outage_is_never_nothing() {
     let mut text = Vec::new();
     Text { report: &report, ending: &ending, style: Default::default() }
         .write(&mut text)
-        .expect("memory takes all");
+        .expect("in-memory write");
     let text = String::from_utf8(text).expect("it is text");
     let wrong = text.split("\nProblems\n").nth(1).expect("it has this part");
     assert!(wrong.contains("  Service\n") && wrong.contains("; the server closed it"), "{wrong}");
@@ -469,7 +469,7 @@ fn without_room(mut capture: Capture) -> Capture {
     let packet = &mut capture.packets[at];
     let (start, xid) = (packet.payload().start, packet.xid().expect("it is a message"));
     let words = [xid, 1, packet.u32(start + 8), 4, 2, 0, 0];
-    packet.set_behind_bth(&words.map(u32::to_be_bytes).concat());
+    packet.set_after_bth(&words.map(u32::to_be_bytes).concat());
     capture
 }
 
@@ -484,7 +484,7 @@ fn second_reply(capture: &Capture) -> usize {
 }
 
 #[test]
-fn a_call_that_fails_on_every_connection_is_one_story() {
+fn a_call_that_fails_on_every_connection_is_one_event() {
     let first = refused(reconnected(SECOND / 2));
     let begin =
         first.packets.iter().position(|packet| is_message(packet, attribute::RTU)).expect("it is made");
@@ -515,7 +515,7 @@ fn a_call_that_fails_on_every_connection_is_one_story() {
 }
 
 #[test]
-fn a_call_that_gets_err_chunk_on_every_connection_names_them_all() {
+fn err_chunk_on_every_connection_names_them_all() {
     let both = reconnected(SECOND / 2);
     let begin =
         both.packets.iter().position(|packet| is_message(packet, attribute::RTU)).expect("it is made");
@@ -554,7 +554,7 @@ fn a_call_that_gets_err_chunk_on_every_connection_names_them_all() {
 
 /// Identical events are reported once, with their number.
 #[test]
-fn the_same_story_is_told_once() {
+fn repeated_rejections_are_one_statement() {
     let report = |capture: &Capture| {
         let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut report = Report::default();

@@ -1,7 +1,7 @@
 //! Kernel traces compared with the captures of the same sessions. The expected values come from
 //! mountstats, from trace lines evaluated by hand, and from traces with known alterations.
 
-use rdmascope_analysis::kernel::{About, Call, Joining, KernelTrace, Point, Role, Witness};
+use rdmascope_analysis::kernel::{About, Call, Joining, KernelTrace, Point, Role, TraceResults};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::trace::Trace;
 use rdmascope_capture_agent::{Capture, Files, Next, NoteKind, PcapngWriter, Source as _};
@@ -16,7 +16,7 @@ fn read(text: &str) -> KernelTrace {
 }
 
 /// The trace `text` joined with the capture of a sample.
-fn beside(sample: &str, text: &str) -> Witness {
+fn joined(sample: &str, text: &str) -> TraceResults {
     let capture = samples::capture(sample);
     let mut joining = Joining::default();
     let mut engine = Engine::new(Config::default());
@@ -30,20 +30,20 @@ fn beside(sample: &str, text: &str) -> Witness {
 }
 
 #[test]
-fn every_call_of_the_traces_is_joined_and_nothing_differs() {
+fn every_traced_call_is_joined_without_disagreement() {
     for sample in samples::MOUNTS {
         for (side, role) in [("client.trace", Role::Caller), ("server.trace", Role::Answerer)] {
             let text = samples::text(sample, side);
-            let witness = beside(sample, &text);
-            let place = format!("{sample}.{side}");
-            assert_eq!(witness.trace.unread.first, None, "{place}");
+            let results = joined(sample, &text);
+            let label = format!("{sample}.{side}");
+            assert_eq!(results.trace.unread.first, None, "{label}");
             let word = if role == Role::Caller { "xprtrdma_marshal:" } else { "svcrdma_decode_rqst:" };
             let callbacks = text.matches("xprtrdma_cb_call:").count();
-            assert_eq!(witness.joined.joined as usize, text.matches(word).count() + callbacks, "{place}");
-            assert_eq!(witness.disagreements, [], "{place}");
-            assert_eq!((witness.joined.ambiguous, witness.joined.outside), (0, 0), "{place}");
-            assert_eq!(witness.backward_steps, 0, "{place}");
-            assert!(!witness.clock.windows.is_empty(), "{place}");
+            assert_eq!(results.joined.joined as usize, text.matches(word).count() + callbacks, "{label}");
+            assert_eq!(results.disagreements, [], "{label}");
+            assert_eq!((results.joined.ambiguous, results.joined.outside), (0, 0), "{label}");
+            assert_eq!(results.backward_steps, 0, "{label}");
+            assert!(!results.clock.windows.is_empty(), "{label}");
         }
     }
 }
@@ -55,11 +55,11 @@ fn every_call_of_the_traces_is_joined_and_nothing_differs() {
 fn the_clocks_are_tied_within_a_millisecond() {
     for sample in samples::MOUNTS {
         for side in ["client.trace", "server.trace"] {
-            let witness = beside(sample, &samples::text(sample, side));
+            let results = joined(sample, &samples::text(sample, side));
             let uncertainty =
-                witness.clock.uncertainty().expect("calls and replies bound it from both sides");
+                results.clock.uncertainty().expect("calls and replies bound it from both sides");
             assert!(uncertainty < 1_000_000, "{sample}.{side}: {uncertainty} ns");
-            assert_eq!(witness.clock.untied, 0, "{sample}.{side}");
+            assert_eq!(results.clock.untied, 0, "{sample}.{side}");
         }
     }
 }
@@ -71,7 +71,7 @@ fn the_clocks_are_tied_within_a_millisecond() {
 /// 40.349329: xprtrdma_reply: task:0000000c@00000001 xid=0x1b396a62 credits=64
 /// ```
 #[test]
-fn a_call_read_by_hand() {
+fn a_call_matches_its_evaluation_by_hand() {
     let trace = read(&samples::text("nfs3-basic", "client.trace"));
     let call: &Call = trace.calls.iter().find(|call| call.xid == 0x1b39_6a62).unwrap();
     assert_eq!(call.time(Point::Marshalled), Some(40_325_893_000));
@@ -92,17 +92,17 @@ fn a_call_read_by_hand() {
 /// the reply, and sums it up in milliseconds. NULL is excluded: in nfs3-basic its events are 9.5 ms
 /// apart, but the client counted 6, for an unknown reason.
 #[test]
-fn the_steps_of_the_client_add_up_to_its_mountstats() {
+fn client_steps_add_up_to_mountstats() {
     for sample in ["nfs3-basic"] {
         let truth = samples::text(sample, "truth.txt");
-        let witness = beside(sample, &samples::text(sample, "client.trace"));
+        let results = joined(sample, &samples::text(sample, "client.trace"));
         let mut compared = 0;
         for line in truth.split_once("per-op statistics\n").unwrap().1.lines() {
             let Some((name, numbers)) = line.trim().split_once(": ") else { continue };
             let numbers: Vec<u64> = numbers.split(' ').filter_map(|number| number.parse().ok()).collect();
             let [operations, .., round_trips, _, _] = numbers[..] else { continue };
             let mut steps =
-                witness.steps.iter().filter(|step| witness.operation(step) == format!("NFSv3 {name}"));
+                results.steps.iter().filter(|step| results.operation(step) == format!("NFSv3 {name}"));
             let count = steps.clone().map(|step| step.count()).max().unwrap_or(0);
             // Later calls are in the trace but not in the statistics.
             if operations == 0 || count != operations || name == "NULL" {
@@ -110,9 +110,9 @@ fn the_steps_of_the_client_add_up_to_its_mountstats() {
             }
             assert!(steps.clone().all(|step| step.role == Role::Caller), "{name}");
             let sum: u64 = steps.by_ref().map(|step| step.total()).sum::<u64>() / 1_000_000;
-            let behind_marshalling = 2 + operations / 16;
+            let after_marshalling = 2 + operations / 16;
             assert!(
-                (round_trips..=round_trips + behind_marshalling).contains(&sum),
+                (round_trips..=round_trips + after_marshalling).contains(&sum),
                 "{sample} {name}: {sum} ms, counted {round_trips} ms"
             );
             compared += 1;
@@ -124,10 +124,10 @@ fn the_steps_of_the_client_add_up_to_its_mountstats() {
 /// The steps of each call are contiguous: their sum is the time between its first and its last
 /// point.
 #[test]
-fn the_steps_of_the_server_are_the_latency_without_rest() {
-    let witness = beside("nfs3-basic", &samples::text("nfs3-basic", "server.trace"));
+fn server_steps_are_contiguous() {
+    let results = joined("nfs3-basic", &samples::text("nfs3-basic", "server.trace"));
     let null: Vec<_> =
-        witness.steps.iter().filter(|step| witness.operation(step) == "NFSv3 GETATTR").collect();
+        results.steps.iter().filter(|step| results.operation(step) == "NFSv3 GETATTR").collect();
     let words: Vec<_> = null.iter().map(|step| (step.from.word(), step.to.word())).collect();
     assert_eq!(words, [("call-arrived", "decoded"), ("decoded", "reply-sent")]);
     assert_eq!(null[0].holds(), "NIC to kernel, queue");
@@ -136,7 +136,7 @@ fn the_steps_of_the_server_are_the_latency_without_rest() {
 
 /// An alteration of a trace is found, with the line and the packet.
 #[test]
-fn disagreements_are_found_where_they_were_planted() {
+fn altered_values_are_disagreements() {
     let text = samples::text("nfs3-basic", "client.trace");
     let line_of = |part: &str| text.lines().position(|line| line.contains(part)).unwrap() as u64 + 1;
     let planted = text
@@ -144,8 +144,8 @@ fn disagreements_are_found_where_they_were_planted() {
         .replace("xid=0x0e396a62 credits=64", "xid=0x0e396a62 credits=63")
         .replace("131072@0x1b396a62046b4000:0x00000bc4 (last)", "131072@0x1b396a62046b4000:0x00000bc5 (last)")
         .replace("28672@0x14396a6207fa4000:0x00000bc2 (more)", "28671@0x14396a6207fa4000:0x00000bc2 (more)");
-    let witness = beside("nfs3-basic", &planted);
-    let found: Vec<_> = witness
+    let results = joined("nfs3-basic", &planted);
+    let found: Vec<_> = results
         .disagreements
         .iter()
         .map(|one| (one.difference.about, one.xid, one.line.unwrap(), one.difference.of_reply))
@@ -185,9 +185,9 @@ fn disagreements_are_found_where_they_were_planted() {
             ),
         ]
     );
-    let credits = &witness.disagreements[2];
+    let credits = &results.disagreements[2];
     assert_eq!((credits.difference.kernel.as_str(), credits.difference.wire.as_str()), ("63", "64"));
-    assert!(witness.disagreements.iter().all(|one| one.frame.is_some() && one.connection == Some(1)));
+    assert!(results.disagreements.iter().all(|one| one.frame.is_some() && one.connection == Some(1)));
 }
 
 /// Without the events of some segments, the chunk lists of a call are not compared, and the calls are
@@ -211,28 +211,28 @@ fn chunk_lists_with_untraced_segments_are_not_compared() {
         (without("client.trace", &["xprtrdma_chunk_write:"]), marshalled("write list")),
         (without("client.trace", &["xprtrdma_chunk_reply:"]), marshalled("reply chunk")),
     ] {
-        let witness = beside("nfs3-basic", &text);
-        assert_eq!((witness.disagreements.len(), witness.joined.without_segments), (0, lacking));
+        let results = joined("nfs3-basic", &text);
+        assert_eq!((results.disagreements.len(), results.joined.without_segments), (0, lacking));
     }
     // A READ whose length is no multiple of four has a segment for the padding, with its own event.
     let text = samples::text("nfs3-odd-direct", "client.trace");
     let lines: Vec<&str> = text.lines().filter(|line| !line.contains("xprtrdma_chunk_wp:")).collect();
     let padded = (text.lines().count() - lines.len()) as u64;
     for (text, lacking) in [(text.clone(), 0), (lines.join("\n") + "\n", padded)] {
-        let witness = beside("nfs3-odd-direct", &text);
-        assert_eq!((witness.disagreements.len(), witness.joined.without_segments), (0, lacking));
+        let results = joined("nfs3-odd-direct", &text);
+        assert_eq!((results.disagreements.len(), results.joined.without_segments), (0, lacking));
     }
     for events in [&["svcrdma_decode_rseg:"][..], &["svcrdma_decode_wseg:"]] {
-        let witness = beside("nfs3-basic", &without("server.trace", events));
-        assert_eq!(witness.disagreements, []);
-        assert!(witness.joined.without_segments > 0);
+        let results = joined("nfs3-basic", &without("server.trace", events));
+        assert_eq!(results.disagreements, []);
+        assert!(results.joined.without_segments > 0);
     }
     let planted = one_segment.replace("xdr=108/262144/0 read list", "xdr=112/262144/0 read list");
-    let witness = beside("nfs3-basic", &planted);
-    let found: Vec<_> = witness.disagreements.iter().map(|one| (one.difference.about, one.xid)).collect();
+    let results = joined("nfs3-basic", &planted);
+    let found: Vec<_> = results.disagreements.iter().map(|one| (one.difference.about, one.xid)).collect();
     assert_eq!(found, [(About::CallLength, 0x1b39_6a62)]);
     let mut text = Vec::new();
-    page::kernel::Text(&witness).write(Default::default(), &mut text).unwrap();
+    page::kernel::Text(&results).write(Default::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.contains("chunk lists of 1 transaction: the trace lacks events of their segments"),
@@ -241,40 +241,40 @@ fn chunk_lists_with_untraced_segments_are_not_compared() {
 }
 
 #[test]
-fn a_call_that_one_of_the_two_lacks_is_named() {
+fn calls_missing_on_one_side_are_reported() {
     let text = samples::text("nfs3-basic", "client.trace");
     // The kernel reports a call with a different XID from the wire's.
     let planted = text.replace("xid=0x1d396a62", "xid=0x1d396aff");
-    let witness = beside("nfs3-basic", &planted);
-    let found: Vec<_> = witness.disagreements.iter().map(|one| (one.difference.about, one.xid)).collect();
+    let results = joined("nfs3-basic", &planted);
+    let found: Vec<_> = results.disagreements.iter().map(|one| (one.difference.about, one.xid)).collect();
     assert_eq!(found, [(About::OnlyInTrace, 0x1d39_6aff), (About::OnlyInCapture, 0x1d39_6a62)]);
-    assert!(witness.disagreements[0].line.is_some() && witness.disagreements[1].frame.is_some());
-    assert_eq!((witness.joined.only_in_trace, witness.joined.only_in_capture), (1, 1));
+    assert!(results.disagreements[0].line.is_some() && results.disagreements[1].frame.is_some());
+    assert_eq!((results.joined.only_in_trace, results.joined.only_in_capture), (1, 1));
 
     // A trace of another session has nothing in common with the capture, so no disagreement is
     // reported.
-    let other = beside("nfs3-basic", &samples::text("nfs4.1-basic", "client.trace"));
+    let other = joined("nfs3-basic", &samples::text("nfs4.1-basic", "client.trace"));
     assert_eq!((other.joined.joined, other.disagreements.len()), (0, 0));
     assert!(other.clock.windows.is_empty());
 }
 
 /// A trace with a shifted clock has another offset, but the same steps.
 #[test]
-fn a_clock_that_is_shifted_changes_nothing_but_the_offset() {
+fn a_shifted_clock_changes_only_the_offset() {
     let text = samples::text("nfs4.1-basic", "client.trace");
     let shifted: String = text
         .lines()
         .map(|line| {
             let (before, time) = line.split_once("..... ").or_else(|| line.split_once(".N... ")).unwrap();
-            let (time, behind) = time.trim_start().split_once(": ").unwrap();
+            let (time, rest) = time.trim_start().split_once(": ").unwrap();
             let (seconds, micros) = time.split_once('.').unwrap();
             let seconds: u64 = seconds.parse().unwrap();
-            format!("{before}..... {}.{micros}: {behind}\n", seconds + 1_234_567)
+            format!("{before}..... {}.{micros}: {rest}\n", seconds + 1_234_567)
         })
         .collect();
-    let (one, other) = (beside("nfs4.1-basic", &text), beside("nfs4.1-basic", &shifted));
+    let (one, other) = (joined("nfs4.1-basic", &text), joined("nfs4.1-basic", &shifted));
     assert_eq!(one.steps, other.steps);
-    let by = |witness: &Witness| witness.clock.windows[0].offset;
+    let by = |results: &TraceResults| results.clock.windows[0].offset;
     assert_eq!(by(&one) - by(&other), 1_234_567_000_000_000);
 }
 
@@ -311,10 +311,10 @@ fn more_tracepoints_split_the_time_further() {
     // In the order of time, as in a trace.
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_by_key(|line| line.split(' ').nth(3).unwrap().len());
-    let witness = beside("nfs3-basic", &text);
-    assert!(witness.joined.joined > 200);
+    let results = joined("nfs3-basic", &text);
+    assert!(results.joined.joined > 200);
     let steps: Vec<_> =
-        witness.steps.iter().filter(|step| witness.operation(step) == "NFSv3 LOOKUP").collect();
+        results.steps.iter().filter(|step| results.operation(step) == "NFSv3 LOOKUP").collect();
     let found: Vec<_> = steps.iter().map(|step| (step.from, step.holds())).collect();
     assert_eq!(
         found,
@@ -331,21 +331,21 @@ fn more_tracepoints_split_the_time_further() {
     let dispatch = steps[2];
     assert_eq!((dispatch.minimum(), dispatch.maximum()), (4_000, 4_000));
     // 2 us to the kernel, within the uncertainty of the clocks.
-    let uncertainty = witness.clock.uncertainty().unwrap();
+    let uncertainty = results.clock.uncertainty().unwrap();
     assert!(uncertainty <= 3_000, "{uncertainty}");
     assert!(steps[0].percentile(50).abs_diff(2_000) <= uncertainty + 1_000);
 }
 
 #[test]
-fn a_trace_alone_tells_transactions_chunks_and_latencies() {
+fn a_trace_without_a_capture_has_calls_and_latencies() {
     let text = samples::text("nfs3-basic", "client.trace")
         + "x-1 [000] ..... 99.0: rpc_stats_latency: task:0000000c@00000001 xid=0x1b396a62 nfsv3 WRITE backlog=0 rtt=1 execute=2\n";
-    let witness = Witness::alone(read(&text));
-    assert!(!witness.has_capture);
-    let trace = &witness.trace;
+    let results = TraceResults::alone(read(&text));
+    assert!(!results.has_capture);
+    let trace = &results.trace;
     let write = trace.calls.iter().find(|call| trace.name_of(call) == Some("nfsv3 WRITE")).unwrap();
     assert_eq!((write.xid, write.latency()), (0x1b39_6a62, Some(23_436_000)));
-    let step = witness.steps.iter().find(|step| witness.operation(step) == "nfsv3 WRITE").unwrap();
+    let step = results.steps.iter().find(|step| results.operation(step) == "nfsv3 WRITE").unwrap();
     assert_eq!((step.count(), step.total()), (1, 23_436_000));
     let marshalled = text.matches("xprtrdma_marshal:").count();
     assert_eq!(trace.calls.len(), marshalled);
@@ -385,9 +385,9 @@ fn altered_traces_are_read() {
                 engine.handle(&record, &mut |event| joining.handle(&event));
             }
             engine.finish(&mut |event| joining.handle(&event));
-            let witness = joining.join(read, engine.totals().span, false);
-            page::kernel::Text(&witness).write(Default::default(), &mut Vec::new()).unwrap();
-            rdmascope_present::json::write_witness(&witness, &mut Vec::new()).unwrap();
+            let results = joining.join(read, engine.totals().span, false);
+            page::kernel::Text(&results).write(Default::default(), &mut Vec::new()).unwrap();
+            rdmascope_present::json::write_witness(&results, &mut Vec::new()).unwrap();
         }
     }
 }
@@ -420,7 +420,7 @@ fn captured(queue_pairs: [u32; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_capture_holds_beside_packets_is_read_back() {
+fn kernel_notes_of_a_capture_are_read_back() {
     let sample = session::run(&samples::capture("nfs3-basic"));
     let connection = &sample.connections[0];
     let right = [connection.requester.qpn.unwrap().0, connection.responder.qpn.unwrap().0];
@@ -440,18 +440,18 @@ fn what_a_capture_holds_beside_packets_is_read_back() {
             match files.next().unwrap() {
                 Next::Record(record) => engine.handle(&record, &mut handle),
                 Next::Note(note) if note.kind == NoteKind::Trace => traced.extend(note.bytes),
-                Next::Note(note) => note.tell(&mut engine),
+                Next::Note(note) => note.pass_to(&mut engine),
                 Next::End => break,
                 _ => {}
             }
         }
         engine.finish(&mut handle);
         assert_eq!(origins, [origin]);
-        let witness = joining.join(read(std::str::from_utf8(&traced).unwrap()), engine.totals().span, true);
-        assert_eq!(witness.joined.joined as usize, sample.transactions.len());
-        assert_eq!(witness.disagreements, []);
+        let results = joining.join(read(std::str::from_utf8(&traced).unwrap()), engine.totals().span, true);
+        assert_eq!(results.joined.joined as usize, sample.transactions.len());
+        assert_eq!(results.disagreements, []);
         // The mark is more precise than transactions: a microsecond, plus the last digit of the
         // trace's times.
-        assert!(witness.clock.uncertainty().unwrap() <= 1_000, "{:?}", witness.clock);
+        assert!(results.clock.uncertainty().unwrap() <= 1_000, "{:?}", results.clock);
     }
 }

@@ -19,10 +19,10 @@ fn lines(sample: &str, frames: &[u64]) -> Vec<String> {
                 && frames.contains(&packet.record.number)
             {
                 let mut line = Vec::new();
-                TextTable::new(&PACKET).write_row(packet, setting, &mut line).expect("memory takes it");
+                TextTable::new(&PACKET).write_row(packet, setting, &mut line).expect("in-memory write");
                 let line = String::from_utf8(line).expect("it is text");
-                let what = line.find("iWARP").map_or(&*line, |at| &line[at..]);
-                lines.push(what.trim_end().to_owned());
+                let text = line.find("iWARP").map_or(&*line, |at| &line[at..]);
+                lines.push(text.trim_end().to_owned());
             }
         });
     }
@@ -47,7 +47,7 @@ fn fpdus_are_named() {
 /// Frame 145 has a CRC that was made wrong on purpose. Frame 146 reports it, with layer and type
 /// swapped as Linux writes them.
 #[test]
-fn what_is_wrong_is_said() {
+fn crc_errors_and_terminates_are_shown() {
     let found = lines("iwarp-scripted", &[145, 146]);
     assert!(
         found[0].ends_with("Send 68 bytes msn 2 RDMA_MSG xid 0x52000002 credits 32 bad CRC"),

@@ -61,7 +61,7 @@ struct Soak {
 }
 
 impl Soak {
-    fn ask(&mut self, peer: &mut Peer, connection: ConnectionId, xid: Xid) {
+    fn send_call(&mut self, peer: &mut Peer, connection: ConnectionId, xid: Xid) {
         self.open.insert(xid, false);
         let (message, item) = message(xid, 0);
         let chunk = if form(xid) == Form::WriteChunk { vec![8192] } else { vec![] };
@@ -95,12 +95,12 @@ impl Soak {
                     peer.reply(connection, called.xid, reply).expect("the call is outstanding");
                 }
                 Event::Rpc { event: rpcrdma::Event::Replied(replied), .. } => {
-                    let (whole, item) = message(replied.xid, 1);
+                    let (expected, item) = message(replied.xid, 1);
                     match form(replied.xid) {
                         Form::WriteChunk => {
-                            assert_eq!(replied.items, [whole[item].to_vec()], "reply {}", replied.xid)
+                            assert_eq!(replied.items, [expected[item].to_vec()], "reply {}", replied.xid)
                         }
-                        _ => assert_eq!(replied.message, whole[..32], "reply {}", replied.xid),
+                        _ => assert_eq!(replied.message, expected[..32], "reply {}", replied.xid),
                     }
                     assert_eq!(
                         self.open.remove(&replied.xid),
@@ -153,18 +153,18 @@ fn main() {
     }
     let b = connected[1].expect("the loop ended with both");
     let mut soak = Soak { open: BTreeMap::new(), done: 0, retransmissions: 0 };
-    let (started, mut asked, mut told) = (std::time::Instant::now(), 0, 0);
+    let (started, mut called, mut reported) = (std::time::Instant::now(), 0, 0);
     println!("calls done   virtual time   datagrams sent   sent again   peak resident set");
     while soak.done < calls {
-        while asked < calls && asked - soak.done < OUTSTANDING {
-            soak.ask(&mut pair.a, a, Xid(asked as u32));
-            asked += 1;
+        while called < calls && called - soak.done < OUTSTANDING {
+            soak.send_call(&mut pair.a, a, Xid(called as u32));
+            called += 1;
         }
         assert!(pair.step(), "nothing left to do: {} of {calls} calls answered", soak.done);
         soak.take(&mut pair.b, b);
         soak.take(&mut pair.a, a);
-        if soak.done / 100_000 > told || soak.done == calls {
-            told = soak.done / 100_000;
+        if soak.done / 100_000 > reported || soak.done == calls {
+            reported = soak.done / 100_000;
             let virtual_time = pair.now.0 as f64 / 1e9;
             let peak = peak().map_or("not known".to_owned(), |peak| format!("{peak} KiB"));
             let (done, sent, again) = (soak.done, pair.sent, soak.retransmissions);

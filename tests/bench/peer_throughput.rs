@@ -61,8 +61,8 @@ mod linux {
 
     /// The CPU time of this thread, in nanoseconds.
     fn busy() -> u64 {
-        let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        told.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or_default()
+        let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        statistics.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or_default()
     }
 
     fn peer(seed: u64) -> Peer {
@@ -87,7 +87,7 @@ mod linux {
 
     /// Answers NULL until the connection is closed. Sends the location of its memory when the
     /// connection is open.
-    fn serve(mut driver: Driver, tell: &Sender<(Rkey, u64)>) -> End {
+    fn serve(mut driver: Driver, location: &Sender<(Rkey, u64)>) -> End {
         let (mut peer, before) = (peer(2), busy());
         assert!(peer.listen(PORT));
         driver
@@ -97,7 +97,8 @@ mod linux {
                         Event::Endpoint(endpoint::Event::Connected { connection }) => {
                             let access = Access { remote_read: true, remote_write: true };
                             let memory = peer.endpoint_mut().register(connection, vec![7; OPERATION], access);
-                            tell.send(memory.expect("memory can be registered"))
+                            location
+                                .send(memory.expect("memory can be registered"))
                                 .expect("the other end waits");
                         }
                         Event::Rpc { connection, event: rpcrdma::Event::Called(called) } => {
@@ -198,11 +199,11 @@ mod linux {
         let process = std::process::id().to_be_bytes();
         let address = |end: u8| IpAddr::V4(Ipv4Addr::new(127, end, process[2], process[3].clamp(1, 254)));
         let (local, to) = (address(11), address(12));
-        let server = Driver::open(kind, &[to], Reach::WhoeverSent)?;
+        let server = Driver::open(kind, &[to], Reach::Senders)?;
         let client = Driver::open(kind, &[local], Reach::Only(vec![to]))?;
         Ok(thread::scope(|scope| {
-            let (tell, memory) = channel();
-            let server = scope.spawn(move || serve(server, &tell));
+            let (sender, memory) = channel();
+            let server = scope.spawn(move || serve(server, &sender));
             let measured = drive(client, local, to, load, time, &memory);
             Measured { passive: server.join().expect("the server does not panic"), ..measured }
         }))

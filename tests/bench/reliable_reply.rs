@@ -141,9 +141,9 @@ fn pick<'a, T>(random: &mut Random, all: &'a [T], weight: impl Fn(&T) -> u64) ->
     let mut at = random.below(all.iter().map(&weight).sum());
     all.iter()
         .find(|one| {
-            let is_it = at < weight(one);
+            let is_chosen = at < weight(one);
             at = at.saturating_sub(weight(one));
-            is_it
+            is_chosen
         })
         .expect("the weights add up")
 }
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
         Bench { kinds, policy, pair, a, b, random, open: BTreeMap::new(), next: 0, run }
     }
 
-    fn ask(&mut self) {
+    fn send_call(&mut self) {
         let kind = pick(&mut self.random, self.kinds, |kind| kind.weight);
         let reply = pick(&mut self.random, kind.replies, |(weight, _)| *weight).1;
         let (xid, message) = (self.next, message(self.next, 0, CALL));
@@ -275,7 +275,7 @@ impl<'a> Bench<'a> {
         let (began, before) = (self.pair.now, self.sent());
         while self.run.latencies.len() < calls as usize {
             while self.next < calls && self.open.len() < depth {
-                self.ask();
+                self.send_call();
             }
             assert!(self.pair.step(), "nothing left to do");
             self.serve();
@@ -481,7 +481,7 @@ mod loopback {
         let process = std::process::id().to_be_bytes();
         let address = |end: u8| IpAddr::V4(Ipv4Addr::new(127, end, process[2], process[3].clamp(1, 254)));
         let ends = [address(13), address(14)];
-        let server = Driver::open(Kind::Udp, &[ends[1]], Reach::WhoeverSent)?;
+        let server = Driver::open(Kind::Udp, &[ends[1]], Reach::Senders)?;
         let client = Driver::open(Kind::Udp, &[ends[0]], Reach::Only(vec![ends[1]]))?;
         Ok(std::thread::scope(|scope| {
             scope.spawn(move || serve(server, policy, length));

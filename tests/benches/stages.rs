@@ -10,7 +10,7 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transport::Dissected;
-use rdmascope_fuzz_targets::ByHand;
+use rdmascope_fuzz_targets::ReferenceFramer;
 use rdmascope_tests::{pcap, samples};
 use rdmascope_wire::rpcrdma::Header;
 use std::hint::black_box;
@@ -75,7 +75,7 @@ fn stages(criterion: &mut Criterion) {
             });
             group.bench_function(format!("framing of {format} by hand"), |bencher| {
                 bencher.iter(|| {
-                    let mut framer = ByHand::default();
+                    let mut framer = ReferenceFramer::default();
                     framed(black_box(&bytes), |rest| framer.next(rest))
                 });
             });

@@ -119,9 +119,9 @@ fn lengthen(capture: &mut Capture, length: usize, times: u32) {
     assert_eq!(call.u32(tag), 0);
     let more = length - bytes.len();
     bytes[tag - EXTENSION..tag - EXTENSION + 4].copy_from_slice(&(more as u32).to_be_bytes());
-    let behind = tag - EXTENSION + 4;
-    bytes.splice(behind..behind, core::iter::repeat_n(b'x', more));
-    call.set_behind_bth(&bytes);
+    let after = tag - EXTENSION + 4;
+    bytes.splice(after..after, core::iter::repeat_n(b'x', more));
+    call.set_after_bth(&bytes);
     let xid = call.xid().expect("it begins a message");
     mutate::make_long_call(capture, at, true);
     mutate::again(capture, xid, times);
@@ -167,14 +167,14 @@ fn full_read(capture: &Capture) -> u32 {
 fn repeat_last(capture: &mut Capture, count: usize, later: i64) {
     let is_request = |packet: &&Packet| packet.is_rc() && packet.source() == SERVER && !packet.is_response();
     let requests: Vec<Packet> = capture.packets.iter().filter(is_request).cloned().collect();
-    let behind = capture.packets.iter().rposition(Packet::is_rc).expect("there are some") + 1;
-    let last = capture.packets[behind - 1].time;
+    let after = capture.packets.iter().rposition(Packet::is_rc).expect("there are some") + 1;
+    let last = capture.packets[after - 1].time;
     let copies = requests[requests.len() - count..]
         .iter()
         .cloned()
         .map(|packet| Packet { time: last + later, ..packet });
-    capture.packets.splice(behind..behind, copies.collect::<Vec<_>>());
-    capture.packets[behind + count..].iter_mut().for_each(|packet| packet.time += later);
+    capture.packets.splice(after..after, copies.collect::<Vec<_>>());
+    capture.packets[after + count..].iter_mut().for_each(|packet| packet.time += later);
     capture.renumber();
 }
 
@@ -196,7 +196,7 @@ fn altered(id: &str) -> Capture {
 }
 
 #[test]
-fn a_reply_chunk_that_was_not_needed_is_said_with_what_it_cost() {
+fn unneeded_reply_chunk_is_reported_with_its_cost() {
     // The client's trace has 5 OPENs: 4 with a Reply chunk of 7184 bytes, one of 7044. With 19 more
     // of the former, the total is 172,276 bytes.
     let expected = "24 of 24 OPEN replies did not need their Reply chunk of 7178 bytes on average, and 24 of them still used RDMA Write: \
@@ -216,7 +216,7 @@ fn a_reply_chunk_that_was_not_needed_is_said_with_what_it_cost() {
 }
 
 #[test]
-fn write_chunks_that_stay_empty_are_said_by_operation() {
+fn empty_write_chunks_are_reported_by_operation() {
     // 5 READs of 4096 bytes each; one of them is made 20 times.
     let expected =
         "24 of 24 READ replies left half or more of their Write chunks unused: 98 kB of 98 kB registered";
@@ -234,7 +234,7 @@ fn write_chunks_that_stay_empty_are_said_by_operation() {
 }
 
 #[test]
-fn calls_are_just_over_the_threshold_up_to_a_quarter() {
+fn calls_up_to_a_quarter_over_the_threshold_are_reported() {
     let over = |length, times| {
         let mut capture = with_small_thresholds();
         lengthen(&mut capture, length, times);
@@ -249,7 +249,7 @@ fn calls_are_just_over_the_threshold_up_to_a_quarter() {
 }
 
 #[test]
-fn a_capture_that_shows_every_packet_twice_shows_no_retransmission() {
+fn duplicate_packets_are_no_retransmissions() {
     let twice = mutate::repeat(&recall(), |_| true);
     assert!(messages(&twice, "advice-retransmission").is_empty());
     let mut capture = recall();
@@ -259,7 +259,7 @@ fn a_capture_that_shows_every_packet_twice_shows_no_retransmission() {
 
 /// Retransmitted packets are reported from 16 on, and RNR NAKs as well.
 #[test]
-fn sixteen_retransmissions_or_refusals_are_worth_a_word() {
+fn sixteen_retransmissions_or_rnr_naks_are_reported() {
     let mut capture = recall();
     repeat_last(&mut capture, 16, 5_000_000);
     assert_eq!(messages(&capture, "advice-retransmission").len(), 1);
@@ -277,7 +277,7 @@ fn sixteen_retransmissions_or_refusals_are_worth_a_word() {
 
 /// Unused chunks are reported if half of the replies leave them unused, and not if fewer do.
 #[test]
-fn advice_is_about_what_most_replies_do() {
+fn unused_chunks_are_reported_if_most_replies_have_them() {
     let with = |wasteful: u32, useful: u32| {
         let mut capture = samples::capture("nfs4.1-basic");
         // Much longer than all other chunks.
@@ -288,15 +288,15 @@ fn advice_is_about_what_most_replies_do() {
         mutate::again(&mut capture, full, useful - 1);
         messages(&capture, "advice-write-chunk")
     };
-    let said = with(20, 10);
-    assert!(said.len() == 1 && said[0].starts_with("20 of "), "{said:?}");
+    let found = with(20, 10);
+    assert!(found.len() == 1 && found[0].starts_with("20 of "), "{found:?}");
     assert!(with(20, 40).is_empty());
 }
 
 /// If a call was lost and sent again, the server is not responsible for the time until its reply.
 #[test]
-fn what_was_sent_again_says_nothing_of_the_server() {
-    let said = |is_sent_again: fn(usize) -> bool| {
+fn retransmitted_calls_are_not_evidence_of_a_slow_server() {
+    let reports = |is_sent_again: fn(usize) -> bool| {
         let mut capture = altered("advice-slow-server");
         let is_call = |packet: &&Packet| packet.starts_message() && packet.source() == CLIENT;
         let calls: Vec<Packet> = capture.packets.iter().filter(is_call).cloned().collect();
@@ -311,14 +311,14 @@ fn what_was_sent_again_says_nothing_of_the_server() {
         capture.renumber();
         messages(&capture, "advice-slow-server").len()
     };
-    assert_eq!(said(|_| false), 1);
-    assert_eq!(said(|nth| nth % 40 == 9), 1, "the server is responsible for most calls");
-    assert_eq!(said(|nth| nth % 3 != 0), 0, "the rest is unknown");
-    assert_eq!(said(|_| true), 0);
+    assert_eq!(reports(|_| false), 1);
+    assert_eq!(reports(|nth| nth % 40 == 9), 1, "the server is responsible for most calls");
+    assert_eq!(reports(|nth| nth % 3 != 0), 0, "the rest is unknown");
+    assert_eq!(reports(|_| true), 0);
 }
 
 #[test]
-fn retransmissions_of_a_lossy_session_are_said_of_the_end_that_lost() {
+fn retransmissions_of_the_lossy_session_are_by_the_server() {
     let findings = judged::findings(&samples::capture("nfs3-lossy"));
     let found: Vec<_> =
         findings.iter().filter(|finding| judged::rule(finding).id == "advice-retransmission").collect();
@@ -328,7 +328,7 @@ fn retransmissions_of_a_lossy_session_are_said_of_the_end_that_lost() {
 }
 
 #[test]
-fn a_wire_that_is_busy_is_not_the_servers_fault() {
+fn busy_wire_is_not_a_slow_server() {
     // 8 concurrent WRITEs: each waits mostly for the RDMA Reads of the others.
     let large = samples::capture("nfs4.2-mtu4096-large-io");
     assert!(messages(&large, "advice-slow-server").is_empty());

@@ -171,14 +171,14 @@ pub(crate) fn refuse_arguments(reply: &mut Message) {
 }
 
 /// The conclusive findings of these rules.
-fn standing(capture: &Capture) -> Vec<String> {
+fn conclusive(capture: &Capture) -> Vec<String> {
     let found = ["rpc-arguments", "rpc-results", "rpc-garbage"].map(|prefix| found(capture, prefix)).concat();
-    let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
-    stands.map(rdmascope_tests::judged::line).collect()
+    let conclusive = found.iter().filter(|finding| finding.verdict == Verdict::Certain);
+    conclusive.map(rdmascope_tests::judged::line).collect()
 }
 
 #[test]
-fn what_a_responder_understands_is_no_fault_of_a_value() {
+fn value_accepted_by_the_responder_is_no_fault() {
     let mut capture = version_3();
     let xid = crate::chunks::plain_calls(&capture, 2)[0];
     change_call(&mut capture, xid, |call| {
@@ -186,29 +186,29 @@ fn what_a_responder_understands_is_no_fault_of_a_value() {
         let attributes = handle + 4 + call.word(handle).next_multiple_of(4) as usize;
         call.set_word(attributes, 7);
     });
-    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+    assert!(conclusive(&capture).is_empty(), "{:?}", conclusive(&capture));
 }
 
 #[test]
-fn what_the_capture_cut_off_is_neither_short_nor_long() {
+fn truncated_bodies_are_neither_short_nor_long() {
     for length in 90..400 {
         let cut = mutate::cut(&version_3(), length);
-        assert!(standing(&cut).is_empty(), "{length}: {:?}", standing(&cut));
+        assert!(conclusive(&cut).is_empty(), "{length}: {:?}", conclusive(&cut));
     }
 }
 
 #[test]
-fn garbage_that_is_refused_is_the_caller_s() {
+fn refused_garbage_is_the_fault_of_the_caller() {
     let mut capture = version_3();
     let xid = getattr(&capture);
     change_call(&mut capture, xid, |call| call.payload.truncate(call.payload.len() - 8));
     change_reply(&mut capture, xid, refuse_arguments);
-    let lines = standing(&capture);
+    let lines = conclusive(&capture);
     assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
 }
 
 #[test]
-fn arguments_of_an_unknown_program_have_no_end() {
+fn arguments_of_an_unknown_program_have_no_known_end() {
     let mut capture = basic();
     let (call, _) = exchange(&capture);
     let xid = capture.packets[call].xid().expect("a call has an XID");
@@ -217,7 +217,7 @@ fn arguments_of_an_unknown_program_have_no_end() {
         call.payload.extend([0; 40]);
     });
     assert_eq!(capture.packets[call].source(), CLIENT);
-    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+    assert!(conclusive(&capture).is_empty(), "{:?}", conclusive(&capture));
 }
 
 /// The conclusive findings of these rules after a GETATTR's call and reply are lengthened by these
@@ -227,13 +227,13 @@ fn with_more(call: usize, reply: usize) -> Vec<String> {
     let xid = getattr(&capture);
     change_call(&mut capture, xid, |message| message.payload.extend(vec![0; call]));
     change_reply(&mut capture, xid, |message| message.payload.extend(vec![0; reply]));
-    standing(&capture)
+    conclusive(&capture)
 }
 
 /// The length of an XDR stream is a multiple of four bytes (RFC 4506, section 3), and each of its
 /// items is padded to that.
 #[test]
-fn any_byte_behind_a_body_is_a_fault() {
+fn trailing_bytes_are_a_fault() {
     assert!(with_more(0, 0).is_empty(), "{:?}", with_more(0, 0));
     for more in 1..5 {
         for (call, reply, rule) in [(more, 0, "rpc-arguments"), (0, more, "rpc-results")] {
@@ -246,21 +246,21 @@ fn any_byte_behind_a_body_is_a_fault() {
 /// XDR forbids these arguments, so the Responder is right to refuse them (RFC 4506, sections 4.3,
 /// 4.4 and 4.10; RFC 1813, sections 2.4 and 3.3.7; RFC 8881, section 18.46).
 #[test]
-fn arguments_that_xdr_forbids_are_the_fault_of_the_caller() {
+fn arguments_forbidden_by_xdr_are_the_fault_of_the_caller() {
     /// A WRITE of NFS version 3.
     const WRITE_3: u32 = 0x1b39_6a62;
     /// A call of NFS version 4.1 that begins with SEQUENCE.
     const SEQUENCE: u32 = 0x3bfc_0516;
     let refused = |mut capture: Capture, xid: u32, change: fn(&mut Message)| {
         change_call(&mut capture, xid, change);
-        let accepted = standing(&capture);
+        let accepted = conclusive(&capture);
         assert!(accepted.is_empty(), "the Responder knows the value: {accepted:?}");
         change_reply(&mut capture, xid, refuse_arguments);
-        let lines = standing(&capture);
+        let lines = conclusive(&capture);
         assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{xid:x}: {lines:?}");
     };
     /// The offset after the file handle.
-    fn behind_handle(call: &Message) -> usize {
+    fn after_handle(call: &Message) -> usize {
         let handle = crate::chunks::arguments_at(call);
         handle + 4 + call.word(handle).next_multiple_of(4) as usize
     }
@@ -271,8 +271,8 @@ fn arguments_that_xdr_forbids_are_the_fault_of_the_caller() {
         call.set_word(handle, 68);
         call.payload.extend(vec![0; more]);
     });
-    refused(capture.clone(), WRITE_3, |call| call.set_word(behind_handle(call) + 8, 1));
-    refused(capture, WRITE_3, |call| call.set_word(behind_handle(call) + 12, 3));
+    refused(capture.clone(), WRITE_3, |call| call.set_word(after_handle(call) + 8, 1));
+    refused(capture, WRITE_3, |call| call.set_word(after_handle(call) + 12, 3));
     // sa_cachethis, after tag, minor version, count and number: 16 bytes; session, sequence and two
     // slots: 28 bytes.
     refused(basic(), SEQUENCE, |call| call.set_word(crate::chunks::arguments_at(call) + 16 + 28, 2));
@@ -280,12 +280,12 @@ fn arguments_that_xdr_forbids_are_the_fault_of_the_caller() {
 
 /// ftype3 has the constants 1 to 7 (RFC 1813, section 2.5).
 #[test]
-fn constants_of_results_that_do_not_exist_are_found() {
+fn undefined_constants_in_results_are_found() {
     for (kind, count) in [(7, 0), (8, 1), (0, 1)] {
         let mut capture = version_3();
         let xid = getattr(&capture);
         change_reply(&mut capture, xid, |reply| reply.set_word(results_at(reply) + 4, kind));
-        let lines = standing(&capture);
+        let lines = conclusive(&capture);
         assert_eq!(lines.len(), count, "{kind}: {lines:?}");
         assert!(lines.iter().all(|line| line.contains("rpc-results")), "{kind}: {lines:?}");
     }
@@ -294,14 +294,14 @@ fn constants_of_results_that_do_not_exist_are_found() {
 /// A wrong Write chunk is another finding. Trailing bytes after the results are reported if the
 /// chunks are right.
 #[test]
-fn results_are_judged_where_the_write_chunks_hold_what_they_should() {
+fn results_are_judged_if_the_write_chunks_are_right() {
     let lengthened = |change: fn(&mut Message)| {
         let mut capture = basic();
         change_reply(&mut capture, READ_OF_SIX, |reply| {
             change(reply);
             reply.payload.extend([0; 8]);
         });
-        standing(&capture).len()
+        conclusive(&capture).len()
     };
     assert_eq!(lengthened(|_| {}), 1, "the chunk has the six bytes of its READ");
     assert_eq!(lengthened(|reply| reply.writes[0][0].length = 8), 1, "the chunk also has their padding");
@@ -321,21 +321,21 @@ fn results_are_judged_where_the_write_chunks_hold_what_they_should() {
 /// RFC 8267, section 6.4.1: a READ with an empty Write chunk, or without one, returns its data
 /// inline.
 #[test]
-fn data_in_no_chunk_and_not_inline_is_missing() {
+fn data_neither_in_a_chunk_nor_inline_are_missing() {
     let without_chunk: fn(&mut Message) = |message| message.writes.clear();
     let with_an_empty_one: fn(&mut Message) = |message| message.writes[0].clear();
     for change in [without_chunk, with_an_empty_one] {
         let mut capture = basic();
         change_call(&mut capture, READ_OF_SIX, change);
         change_reply(&mut capture, READ_OF_SIX, change);
-        let standing = standing(&capture);
-        assert!(standing.iter().any(|line| line.contains("rpc-results")), "{standing:?}");
+        let conclusive = conclusive(&capture);
+        assert!(conclusive.iter().any(|line| line.contains("rpc-results")), "{conclusive:?}");
     }
 }
 
 #[test]
-fn minor_versions_that_nobody_knows_have_arguments_of_their_own() {
-    let behind = |minor: u32| {
+fn arguments_of_unknown_minor_versions_are_not_judged() {
+    let with_trailing_bytes = |minor: u32| {
         let mut capture = crate::chunks::large();
         let xid = crate::chunks::plain_calls(&capture, 1)[4];
         change_call(&mut capture, xid, |call| {
@@ -345,21 +345,21 @@ fn minor_versions_that_nobody_knows_have_arguments_of_their_own() {
             call.set_word(at + 4, minor);
             call.payload.extend([0; 8]);
         });
-        standing(&capture).iter().filter(|line| line.contains("rpc-arguments")).count()
+        conclusive(&capture).iter().filter(|line| line.contains("rpc-arguments")).count()
     };
-    assert_eq!([2, 3].map(behind), [1, 0]);
+    assert_eq!([2, 3].map(with_trailing_bytes), [1, 0]);
 }
 
 /// The arguments of a Long Call are in its Position Zero Read chunk.
 #[test]
-fn bytes_behind_the_arguments_of_a_long_call_are_found() {
+fn trailing_bytes_of_a_long_call_are_found() {
     let found = |more: usize| {
         let mut capture = version_3();
         let xid = getattr(&capture);
         change_call(&mut capture, xid, |call| call.payload.extend(vec![0; more]));
         let call = send_of(&capture, CLIENT, xid);
         mutate::make_long_call(&mut capture, call, true);
-        standing(&capture)
+        conclusive(&capture)
     };
     assert!(found(0).is_empty(), "{:?}", found(0));
     assert!(found(4).len() == 1 && found(4)[0].contains("rpc-arguments"), "{:?}", found(4));
@@ -367,13 +367,13 @@ fn bytes_behind_the_arguments_of_a_long_call_are_found() {
 
 /// The end is unknown for arguments that RPCSEC_GSS seals and for unknown operations.
 #[test]
-fn what_cannot_be_told_from_arguments_is_nothing_behind_them() {
+fn trailing_bytes_need_a_known_end_of_the_arguments() {
     let mut capture = version_3();
     change_call(&mut capture, READ_3, |call| call.payload.extend([0; 8]));
-    let lines = standing(&capture);
+    let lines = conclusive(&capture);
     assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
     crate::chunks::binding::seal(&mut capture, READ_3, 0);
-    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+    assert!(conclusive(&capture).is_empty(), "{:?}", conclusive(&capture));
 
     let mut capture = basic();
     change_call(&mut capture, READ_OF_SIX, |call| {
@@ -382,12 +382,12 @@ fn what_cannot_be_told_from_arguments_is_nothing_behind_them() {
         assert_eq!(call.word(read), 25);
         call.set_word(read, 200);
     });
-    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+    assert!(conclusive(&capture).is_empty(), "{:?}", conclusive(&capture));
 }
 
 /// The arguments of a WRITE can be judged without the data in its Read chunk.
 #[test]
-fn what_the_capture_lacks_of_a_chunk_hides_no_fault_of_the_send() {
+fn missing_chunk_data_hide_no_fault_of_the_send() {
     const WRITE_3: u32 = 0x1b39_6a62;
     let mut capture = version_3();
     change_call(&mut capture, WRITE_3, |call| call.payload.extend([0; 4]));
@@ -396,19 +396,19 @@ fn what_the_capture_lacks_of_a_chunk_hides_no_fault_of_the_send() {
     };
     let lost = capture.packets.iter().position(response).expect("the server reads a WRITE of 256 KiB");
     capture.packets.remove(lost);
-    let lines = standing(&capture);
+    let lines = conclusive(&capture);
     assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
 }
 
 /// GARBAGE_ARGS is right if the call is wrong in any way.
 #[test]
-fn garbage_arguments_are_right_where_the_call_is_wrong() {
+fn garbage_args_is_right_for_a_faulty_call() {
     let garbage = |change: fn(&mut Message)| {
         let mut capture = version_3();
         let xid = getattr(&capture);
         change_call(&mut capture, xid, change);
         change_reply(&mut capture, xid, refuse_arguments);
-        standing(&capture).iter().filter(|line| line.contains("rpc-garbage-arguments")).count()
+        conclusive(&capture).iter().filter(|line| line.contains("rpc-garbage-arguments")).count()
     };
     assert_eq!(garbage(|call| call.credits += 1), 1, "the call is right");
     assert_eq!(garbage(|call| call.payload.extend([0; 4])), 0, "bytes after the arguments");

@@ -12,7 +12,7 @@ use rdmascope_tests::pcap::{Capture, Packet};
 use std::collections::VecDeque;
 
 /// A client and servers that follow a script.
-struct Talk {
+struct ScriptedSession {
     world: World,
     xid: u32,
     /// Delayed replies, each with its connection and sending end.
@@ -129,14 +129,14 @@ fn session(name: &str) -> String {
     format!("0 0 0 {}", u32::from(name.as_bytes()[0]))
 }
 
-impl Talk {
-    fn new() -> Talk {
+impl ScriptedSession {
+    fn new() -> ScriptedSession {
         let world = World::connected();
-        Talk { world, xid: 0, waiting: VecDeque::new(), others: Vec::new() }
+        ScriptedSession { world, xid: 0, waiting: VecDeque::new(), others: Vec::new() }
     }
 
     /// Executes a line of a script.
-    fn say(&mut self, line: &str) {
+    fn execute(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         match words.next().expect("a word") {
             // Longer than the time by which captures reorder packets.
@@ -243,9 +243,9 @@ impl Talk {
 
 /// The capture of a script.
 pub(crate) fn capture(script: &str) -> Capture {
-    let mut talk = Talk::new();
-    script.split('|').for_each(|line| talk.say(line));
-    talk.capture()
+    let mut scripted = ScriptedSession::new();
+    script.split('|').for_each(|line| scripted.execute(line));
+    scripted.capture()
 }
 
 /// The findings of a script by the rules with this prefix. Each line has rule, accused end, frames,
@@ -282,7 +282,7 @@ fn each(prefix: &str, cases: &[(&str, &[&str])]) {
 /// The requests are on the same slot, or further apart than captures reorder packets: 2 ms and 64
 /// packets.
 #[test]
-fn a_stateid_behind_its_end() {
+fn stateid_is_invalid_after_its_end() {
     const ENDED: &str = "ended-stateid Responder [4, 5, 6, 7] NFS4_OK stands";
     each(
         "state-",
@@ -334,7 +334,7 @@ fn a_stateid_behind_its_end() {
 }
 
 #[test]
-fn sequence_numbers_of_stateids() {
+fn stateid_sequence_numbers_are_checked() {
     each(
         "state-",
         &[
@@ -387,7 +387,7 @@ fn sequence_numbers_of_stateids() {
 }
 
 #[test]
-fn stateids_and_files() {
+fn stateid_belongs_to_one_file() {
     const FILE: &str = "stateid-file Responder [4, 5, 6, 7] stands";
     each(
         "state-",
@@ -405,7 +405,7 @@ fn stateids_and_files() {
 }
 
 #[test]
-fn locks_of_several_owners() {
+fn conflicting_locks_of_two_owners_are_found() {
     each(
         "state-lock-",
         &[
@@ -431,7 +431,7 @@ fn locks_of_several_owners() {
 /// `s` and `t` are sessions of two clients. `x` and `y` are their opens, `d` and `e` their
 /// delegations.
 #[test]
-fn delegations_of_several_clients() {
+fn conflicting_delegations_of_two_clients_are_found() {
     const BOTH: &str = "create:1,s | - create:2,t";
     const FOUND: &str = "conflict Responder [8, 9, 110, 111, 212, 213] NFS4_OK NFS4ERR_DELAY stands";
     let first = |it: &str, other: &str, then: &str| {
@@ -530,7 +530,7 @@ fn delegations_of_several_clients() {
 }
 
 #[test]
-fn sessions_behind_their_end() {
+fn session_is_invalid_after_its_end() {
     const DESTROYED: &str = "session-destroyed Responder [4, 5, 6, 7] NFS4_OK stands";
     each(
         "state-",
@@ -558,7 +558,7 @@ fn sessions_behind_their_end() {
 }
 
 #[test]
-fn reclaims_of_a_session() {
+fn reclaim_complete_is_checked_per_session() {
     each(
         "state-",
         &[
@@ -590,7 +590,7 @@ fn reclaims_of_a_session() {
 }
 
 #[test]
-fn recalls_of_a_session() {
+fn revoked_delegations_are_matched_with_recalls() {
     each(
         "state-recall-",
         &[
@@ -618,7 +618,7 @@ fn recalls_of_a_session() {
 /// RFC 8881, section 2.10.6.1: each request on a slot has the sequence ID that follows the previous
 /// one.
 #[test]
-fn sequence_ids_of_a_slot() {
+fn sequence_ids_are_checked_per_slot() {
     each(
         "session-s",
         &[
@@ -664,7 +664,7 @@ fn sequence_ids_of_a_slot() {
 }
 
 #[test]
-fn requests_at_once_on_a_slot() {
+fn concurrent_requests_on_a_slot_are_found() {
     each(
         "session-slot-",
         &[

@@ -10,9 +10,9 @@ use rdmascope_tests::samples;
 use std::collections::BTreeSet;
 
 /// Checks that an altered session has no violation that the original lacks.
-fn raises_nothing(sample: &str, what: &str, altered: &Capture) {
+fn assert_no_violation(sample: &str, label: &str, altered: &Capture) {
     let found = violations(sample, altered);
-    assert!(found.is_empty(), "{sample}, {what}: {found:#?}");
+    assert!(found.is_empty(), "{sample}, {label}: {found:#?}");
 }
 
 fn index_of(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> usize {
@@ -20,7 +20,7 @@ fn index_of(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> usize {
 }
 
 #[test]
-fn a_psn_that_wraps() {
+fn psn_wrap_gives_no_violation() {
     for (sample, kind, sender) in [
         ("nfs4.2-basic", opcode::WRITE_FIRST, SERVER),
         ("nfs4.2-basic", opcode::READ_RESPONSE_FIRST, SERVER),
@@ -32,13 +32,13 @@ fn a_psn_that_wraps() {
         for into in 0..4 {
             let mut wrapped = capture.clone();
             mutate::shift_psn(&mut wrapped, sender, 2 * PSNS - into - capture.packets[first].psn());
-            raises_nothing(sample, &format!("PSN 0 {into} packets into frame {}", first + 1), &wrapped);
+            assert_no_violation(sample, &format!("PSN 0 {into} packets into frame {}", first + 1), &wrapped);
         }
     }
 }
 
 #[test]
-fn a_last_before_its_first() {
+fn last_packet_before_its_first_gives_no_violation() {
     for sample in ["nfs3-basic", "nfs4.2-basic"] {
         let capture = samples::capture(sample);
         for (first, last) in [
@@ -51,53 +51,57 @@ fn a_last_before_its_first() {
             for (from, to) in [(ends, begins), (begins, ends)] {
                 let mut altered = capture.clone();
                 mutate::reorder(&mut altered, from, to);
-                raises_nothing(sample, &format!("frame {} at the place of {}", from + 1, to + 1), &altered);
+                assert_no_violation(
+                    sample,
+                    &format!("frame {} at the place of {}", from + 1, to + 1),
+                    &altered,
+                );
             }
         }
     }
 }
 
 #[test]
-fn an_rkey_that_a_later_call_uses_again() {
+fn reused_rkey_gives_no_violation() {
     for sample in ["nfs4.1-backchannel-recall", "nfs4.2-basic"] {
         // Linux changes the low byte of an R_Key each time it registers a region again, and puts
         // the XID into the upper half of its addresses.
         let mut altered = samples::capture(sample);
         mutate::rename_memory(&mut altered, |handle, offset| (handle | 0xff, offset & 0xffff_ffff));
-        raises_nothing(sample, "one R_Key for each region", &altered);
+        assert_no_violation(sample, "one R_Key for each region", &altered);
     }
 }
 
 #[test]
-fn every_packet_twice() {
+fn duplicate_packets_give_no_violation() {
     for sample in ["nfs3-basic", "nfs4.2-basic", "nfs4.1-backchannel-recall"] {
         let twice = mutate::repeat(&samples::capture(sample), Packet::is_rc);
-        raises_nothing(sample, "every packet twice", &twice);
+        assert_no_violation(sample, "every packet twice", &twice);
         let writes = |packet: &Packet| (opcode::WRITE_FIRST..=opcode::WRITE_ONLY).contains(&packet.opcode());
         let twice = mutate::repeat(&samples::capture(sample), |packet| packet.is_rc() && writes(packet));
-        raises_nothing(sample, "every RDMA WRITE twice", &twice);
+        assert_no_violation(sample, "every RDMA WRITE twice", &twice);
     }
 }
 
 #[test]
-fn a_capture_without_the_connect() {
+fn capture_without_the_connect_gives_no_violation() {
     for sample in samples::MOUNTS {
-        raises_nothing(sample, "without CM", &mutate::without_cm(&samples::capture(sample)));
+        assert_no_violation(sample, "without CM", &mutate::without_cm(&samples::capture(sample)));
     }
 }
 
 #[test]
-fn a_capture_of_one_direction() {
+fn capture_of_one_direction_gives_no_violation() {
     for sample in samples::MOUNTS {
         for host in [CLIENT, SERVER] {
             let half = mutate::keep(&samples::capture(sample), |packet| packet.source() == host);
-            raises_nothing(sample, &format!("only what {host} sends"), &half);
+            assert_no_violation(sample, &format!("only packets of {host}"), &half);
             let half = mutate::without_cm(&half);
-            raises_nothing(sample, &format!("only what {host} sends, without CM"), &half);
+            assert_no_violation(sample, &format!("only packets of {host}, without CM"), &half);
             let half = mutate::keep(&samples::capture(sample), |packet| {
                 packet.source() == host || packet.cm_attribute().is_some()
             });
-            raises_nothing(sample, &format!("what {host} sends, and CM messages of both"), &half);
+            assert_no_violation(sample, &format!("packets of {host}, and CM messages of both"), &half);
         }
     }
 }
@@ -105,39 +109,39 @@ fn a_capture_of_one_direction() {
 /// Without CM messages, only the Sends show which protocol a connection carries. If they do not
 /// look like RPC-over-RDMA, no rule is broken, even with losses and for one direction only.
 #[test]
-fn what_carries_no_rpc_is_not_accused() {
+fn other_protocols_give_no_finding() {
     for sample in ["nfs3-basic", "nfs4.2-mtu4096-large-io"] {
-        for (what, message) in mutate::FOREIGN {
+        for (protocol, message) in mutate::FOREIGN {
             let mut capture = mutate::without_cm(&samples::capture(sample));
             mutate::carry(&mut capture, message);
             let later = Capture { link: capture.link, packets: capture.packets[40..].to_vec() };
             let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
             let lossy = mutate::keep(&capture, |packet| packet.number % 17 != 0);
             for (how, capture) in
-                [("whole", &capture), ("later", &later), ("one direction", &half), ("with losses", &lossy)]
+                [("complete", &capture), ("later", &later), ("one direction", &half), ("with losses", &lossy)]
             {
                 // If packets are missing, findings about the transport may be inconclusive.
                 let found = findings(capture);
-                let found = found.iter().filter(|it| how != "with losses" || it.verdict == Verdict::Stands);
+                let found = found.iter().filter(|it| how != "with losses" || it.verdict == Verdict::Certain);
                 let found: Vec<String> = found.map(line).collect();
-                assert!(found.is_empty(), "{sample}, {what}, {how}: {found:#?}");
+                assert!(found.is_empty(), "{sample}, {protocol}, {how}: {found:#?}");
             }
         }
     }
 }
 
 #[test]
-fn a_capture_with_a_snap_length() {
+fn snap_length_gives_no_violation() {
     for sample in samples::MOUNTS {
         for length in [96, 128, 160, 200, 300] {
             let cut = mutate::cut(&samples::capture(sample), length);
-            raises_nothing(sample, &format!("cut to {length} bytes"), &cut);
+            assert_no_violation(sample, &format!("cut to {length} bytes"), &cut);
         }
     }
 }
 
 #[test]
-fn a_capture_that_lost_many_packets() {
+fn many_lost_packets_give_no_violation() {
     for (sample, rounds) in [("nfs4.2-basic", 60), ("nfs3-lossy", 30), ("nfs4.1-backchannel-recall", 200)] {
         let capture = samples::capture(sample);
         for seed in 0..rounds {
@@ -152,13 +156,13 @@ fn a_capture_that_lost_many_packets() {
                 })
                 .collect();
             let rest = mutate::keep(&capture, |packet| !lost[packet.number as usize]);
-            raises_nothing(sample, &format!("one packet in {one_in} lost, seed {seed}"), &rest);
+            assert_no_violation(sample, &format!("one packet in {one_in} lost, seed {seed}"), &rest);
         }
     }
 }
 
 #[test]
-fn packets_that_a_capture_shows_in_another_order() {
+fn reordered_packets_give_no_violation() {
     for sample in ["nfs4.2-basic", "nfs4.1-backchannel-recall", "nfs3-basic"] {
         let capture = samples::capture(sample);
         // Swaps packets that hosts sent within 200 microseconds and eight packets of each other.
@@ -170,25 +174,25 @@ fn packets_that_a_capture_shows_in_another_order() {
                 }
                 let mut altered = capture.clone();
                 mutate::reorder(&mut altered, from, from - back);
-                raises_nothing(sample, &format!("frame {} {back} packets earlier", from + 1), &altered);
+                assert_no_violation(sample, &format!("frame {} {back} packets earlier", from + 1), &altered);
             }
         }
     }
 }
 
 #[test]
-fn a_queue_pair_that_is_used_again() {
+fn reused_queue_pair_gives_no_violation() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let mut second = capture.clone();
     mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
     second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
-    raises_nothing("nfs4.1-backchannel-recall", "twice", &mutate::merge(&capture, &second));
+    assert_no_violation("nfs4.1-backchannel-recall", "twice", &mutate::merge(&capture, &second));
 }
 
 /// The rules, of any level, with a conclusive finding.
-fn standing(capture: &Capture) -> BTreeSet<&'static str> {
-    let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
-    findings(capture).iter().filter(stands).map(|finding| rule(finding).id).collect()
+fn conclusive(capture: &Capture) -> BTreeSet<&'static str> {
+    let is_conclusive = |finding: &&Finding| finding.verdict == Verdict::Certain;
+    findings(capture).iter().filter(is_conclusive).map(|finding| rule(finding).id).collect()
 }
 
 /// Pseudorandom numbers, the same for equal seeds.
@@ -213,7 +217,7 @@ fn remainder(capture: &Capture, seed: u64) -> (String, Capture) {
 
 /// Warnings and advice do not rest on missing packets either.
 #[test]
-fn lost_evidence_raises_no_warning_and_no_advice() {
+fn lost_packets_give_no_warning_or_advice() {
     let mut wrong = Vec::new();
     for (sample, step, rounds) in [
         ("nfs3-basic", 19, 30),
@@ -223,30 +227,30 @@ fn lost_evidence_raises_no_warning_and_no_advice() {
         ("nfs4.2-basic", 23, 30),
         ("nfs4.2-mtu4096-large-io", 29, 30),
     ] {
-        let whole = samples::capture(sample);
-        let seen = standing(&whole);
-        let mut compare = |what: String, capture: &Capture| {
-            wrong.extend(standing(capture).difference(&seen).map(|id| format!("{sample}, {what}: {id}")));
+        let original = samples::capture(sample);
+        let seen = conclusive(&original);
+        let mut compare = |label: String, capture: &Capture| {
+            wrong.extend(conclusive(capture).difference(&seen).map(|id| format!("{sample}, {label}: {id}")));
         };
-        for index in (0..whole.packets.len()).step_by(step) {
-            let rest = mutate::keep(&whole, |packet| packet.number != index as u64 + 1);
+        for index in (0..original.packets.len()).step_by(step) {
+            let rest = mutate::keep(&original, |packet| packet.number != index as u64 + 1);
             compare(format!("without frame {}", index + 1), &rest);
-            let later = Capture { link: whole.link, packets: whole.packets[index..].to_vec() };
+            let later = Capture { link: original.link, packets: original.packets[index..].to_vec() };
             compare(format!("from frame {} on", index + 1), &later);
         }
         for seed in 0..rounds {
-            let (what, rest) = remainder(&whole, seed);
-            compare(what, &rest);
-            let (what, rest) = remainder(&mutate::without_cm(&whole), seed);
-            compare(format!("without CM, {what}"), &rest);
+            let (label, rest) = remainder(&original, seed);
+            compare(label, &rest);
+            let (label, rest) = remainder(&mutate::without_cm(&original), seed);
+            compare(format!("without CM, {label}"), &rest);
         }
         for length in [96, 128, 160, 200, 300] {
-            compare(format!("cut to {length} bytes"), &mutate::cut(&whole, length));
+            compare(format!("cut to {length} bytes"), &mutate::cut(&original, length));
         }
         for host in [CLIENT, SERVER] {
-            let half = mutate::keep(&whole, |packet| packet.source() == host);
-            compare(format!("only what {host} sends"), &half);
-            compare(format!("only what {host} sends, without CM"), &mutate::without_cm(&half));
+            let half = mutate::keep(&original, |packet| packet.source() == host);
+            compare(format!("only packets of {host}"), &half);
+            compare(format!("only packets of {host}, without CM"), &mutate::without_cm(&half));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -255,7 +259,7 @@ fn lost_evidence_raises_no_warning_and_no_advice() {
 /// A session at its limits, with one request in flight and one credit granted, exceeds none if
 /// packets are missing.
 #[test]
-fn lost_evidence_does_not_exceed_a_limit_that_is_kept() {
+fn lost_packets_do_not_exceed_a_respected_limit() {
     let mut capture = samples::capture("nfs4.1-basic");
     mutate::each(&mut capture, |packet| {
         if packet.starts_message() {
@@ -264,21 +268,21 @@ fn lost_evidence_does_not_exceed_a_limit_that_is_kept() {
             packet.seal();
         }
     });
-    let seen = standing(&capture);
+    let seen = conclusive(&capture);
     for seed in 0..60 {
-        let (what, rest) = remainder(&capture, seed);
-        let found = standing(&rest);
-        assert!(found.is_subset(&seen), "{what}: {found:?}");
+        let (label, rest) = remainder(&capture, seed);
+        let found = conclusive(&rest);
+        assert!(found.is_subset(&seen), "{label}: {found:?}");
     }
 }
 
 /// NFSv3 has no callbacks: wherever its capture begins, no finding names the backward direction.
 #[test]
-fn a_direction_that_is_not_known_is_not_said() {
-    let whole = samples::capture("nfs3-basic");
-    let mut said = 0;
-    for start in (0..whole.packets.len()).step_by(20) {
-        let later = Capture { link: whole.link, packets: whole.packets[start..].to_vec() };
+fn unknown_direction_is_not_reported() {
+    let original = samples::capture("nfs3-basic");
+    let mut with_direction = 0;
+    for start in (0..original.packets.len()).step_by(20) {
+        let later = Capture { link: original.link, packets: original.packets[start..].to_vec() };
         for finding in findings(&later) {
             assert_ne!(
                 finding.direction,
@@ -287,15 +291,15 @@ fn a_direction_that_is_not_known_is_not_said() {
                 start + 1,
                 line(&finding)
             );
-            said += u32::from(finding.direction.is_some());
+            with_direction += u32::from(finding.direction.is_some());
         }
     }
-    assert!(said > 0);
+    assert!(with_direction > 0);
 }
 
 /// A capture of one direction gives one finding, not one for each call.
 #[test]
-fn a_capture_of_one_direction_is_one_finding() {
+fn capture_of_one_direction_is_one_finding() {
     for sample in samples::MOUNTS {
         let capture = samples::capture(sample);
         let (unanswered, flag) = ("rpc-call-unanswered", "invalidation-receiver-flag");

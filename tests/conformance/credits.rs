@@ -166,8 +166,8 @@ fn delay_first_reply(capture: &mut Capture, after: usize) {
 /// The server did not acknowledge the second call before the reply, so the capture may have
 /// reordered the packets of the two ends by up to 2 ms.
 #[test]
-fn a_first_reply_shortly_after_the_second_call_may_be_reordered() {
-    for (later, expected) in [(2_000_000, Verdict::Inconclusive), (2_000_001, Verdict::Stands)] {
+fn first_reply_shortly_after_the_second_call_may_be_reordered() {
+    for (later, expected) in [(2_000_000, Verdict::Inconclusive), (2_000_001, Verdict::Certain)] {
         let mut capture = basic();
         let call = nth_message(&capture, CLIENT, 1);
         delay_first_reply(&mut capture, call);
@@ -184,7 +184,7 @@ fn a_first_reply_shortly_after_the_second_call_may_be_reordered() {
 /// The client acknowledged the first reply before its second call, so it had received it: the
 /// capture shows the server's packets late.
 #[test]
-fn a_reply_that_the_capture_shows_after_its_acknowledgement_was_there() {
+fn reply_captured_after_its_acknowledgement_is_inconclusive() {
     let mut capture = basic();
     let (reply, call) = (nth_message(&capture, SERVER, 0), nth_message(&capture, CLIENT, 1));
     mutate::reorder(&mut capture, reply, call);
@@ -225,25 +225,25 @@ fn of<'a>(id: &'a str, found: &'a [Finding]) -> impl Iterator<Item = &'a Finding
 }
 
 #[test]
-fn the_limit_itself_is_kept() {
+fn calls_up_to_the_credit_limit_are_allowed() {
     let most = most_in_flight(&large());
     assert!(most > 2, "the session has calls side by side: {most}");
     assert_eq!(of("credit-limit", &findings(&granting(large(), most))).count(), 0);
     let found = findings(&granting(large(), most - 1));
-    let stands = of("credit-limit", &found).filter(|finding| finding.verdict == Verdict::Stands);
-    assert!(stands.count() > 0, "{:?}", found.iter().map(line).collect::<Vec<_>>());
+    let conclusive = of("credit-limit", &found).filter(|finding| finding.verdict == Verdict::Certain);
+    assert!(conclusive.count() > 0, "{:?}", found.iter().map(line).collect::<Vec<_>>());
 }
 
 /// After the last captured call, no Send proves that no reply is missing; an acknowledgement of
 /// everything that the server sent does.
 #[test]
-fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_missing() {
-    let whole = granting(large(), 1);
-    let found = findings(&whole);
+fn last_call_over_the_limit_needs_all_packets_of_the_server() {
+    let original = granting(large(), 1);
+    let found = findings(&original);
     let over = of("credit-limit", &found).next().expect("the limit is exceeded");
-    let call = whole.packets.iter().position(|packet| Some(&packet.number) == over.frames.last());
+    let call = original.packets.iter().position(|packet| Some(&packet.number) == over.frames.last());
     let until = call.expect("it is there") + 1;
-    let mut begun = Capture { link: whole.link, packets: whole.packets[..until].to_vec() };
+    let mut begun = Capture { link: original.link, packets: original.packets[..until].to_vec() };
     let verdict = |capture: &Capture| {
         let found = findings(capture);
         let [finding] = of("credit-limit", &found).collect::<Vec<_>>()[..] else { panic!("one finding") };
@@ -262,7 +262,7 @@ fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_m
     let last = begun.packets.last().expect("there is one");
     (again.number, again.time) = (last.number + 1, last.time + 50_000_000);
     begun.packets.push(again);
-    assert_eq!(verdict(&begun), Verdict::Stands);
+    assert_eq!(verdict(&begun), Verdict::Certain);
     // Now one packet of the server that it acknowledges is missing.
     let is_request = |packet: &&Packet| packet.source() == SERVER && packet.is_rc() && !packet.is_response();
     let lost = begun.packets.iter().rfind(is_request).expect("the server reads").number;
@@ -270,7 +270,7 @@ fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_m
 }
 
 #[test]
-fn a_lost_reply_does_not_make_the_limit_exceeded() {
+fn lost_reply_does_not_exceed_the_limit() {
     // One call at a time and one credit: without one of the replies, there seems to be one call too
     // many.
     assert_eq!(most_in_flight(&basic()), 1);
@@ -284,30 +284,31 @@ fn a_lost_reply_does_not_make_the_limit_exceeded() {
             inconclusive += 1;
         }
     }
-    assert!(inconclusive > 0, "no reply was one that the limit hung on");
+    assert!(inconclusive > 0, "the loss of no reply affects the limit");
 }
 
 /// Without the CM exchange, the path MTU is unknown at first, and with it the PSN after an RDMA
 /// READ; so a packet lost there is not noticed.
 #[test]
-fn what_is_lost_behind_a_read_of_unknown_length_is_not_held_against_anyone() {
+fn loss_after_a_read_of_unknown_length_accuses_no_end() {
     let mut inconclusive = 0;
     for sample in samples::MOUNTS {
-        let whole = granting(mutate::without_cm(&samples::capture(sample)), 1);
+        let original = granting(mutate::without_cm(&samples::capture(sample)), 1);
         let is_message = |packet: &Packet, host| packet.starts_message() && packet.source() == host;
         let is_read =
             |packet: &Packet| packet.is_rc() && packet.reth().is_some_and(|(_, _, length)| length > 256);
         let read = |packet: &Packet| {
             packet.source() == SERVER && packet.opcode() == opcode::READ_REQUEST && is_read(packet)
         };
-        for at in (0..whole.packets.len()).filter(|at| read(&whole.packets[*at])).step_by(7) {
+        for at in (0..original.packets.len()).filter(|at| read(&original.packets[*at])).step_by(7) {
             // The capture begins two exchanges before the call whose arguments are read, so it has
             // a grant; it lacks the reply to that call.
-            let mut calls = (0..at).rev().filter(|index| is_message(&whole.packets[*index], CLIENT));
+            let mut calls = (0..at).rev().filter(|index| is_message(&original.packets[*index], CLIENT));
             let Some(start) = calls.nth(2) else { continue };
-            let reply = (at..whole.packets.len()).find(|index| is_message(&whole.packets[*index], SERVER));
-            let Some(lost) = reply.map(|index| whole.packets[index].number) else { continue };
-            let later = Capture { link: whole.link, packets: whole.packets[start..].to_vec() };
+            let reply =
+                (at..original.packets.len()).find(|index| is_message(&original.packets[*index], SERVER));
+            let Some(lost) = reply.map(|index| original.packets[index].number) else { continue };
+            let later = Capture { link: original.link, packets: original.packets[start..].to_vec() };
             let rest = mutate::keep(&later, |packet| packet.number != lost);
             for finding in of("credit-limit", &findings(&rest)) {
                 assert_eq!(
@@ -320,7 +321,7 @@ fn what_is_lost_behind_a_read_of_unknown_length_is_not_held_against_anyone() {
             }
         }
     }
-    assert!(inconclusive > 0, "no reply was one that the limit hung on");
+    assert!(inconclusive > 0, "the loss of no reply affects the limit");
 }
 
 /// A session that reaches its grant, in which the last reply before that grants only one credit;
@@ -346,16 +347,16 @@ fn lowered_before_burst() -> (Capture, usize) {
 }
 
 #[test]
-fn a_lowered_grant_counts_once_it_is_heeded() {
+fn lowered_grant_counts_once_the_client_knows_it() {
     let (mut capture, burst) = lowered_before_burst();
     assert_eq!(of("credit-limit", &findings(&capture)).count(), 0, "the client did not know it yet");
     // The same a second later, when the client knows it.
     capture.packets[burst..].iter_mut().for_each(|packet| packet.time += 1_000_000_000);
-    assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
+    assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Certain));
 }
 
 #[test]
-fn directions_are_counted_by_themselves() {
+fn directions_have_separate_credits() {
     // The client grants the server one credit for callbacks, which must not limit the client's own
     // calls.
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
@@ -377,12 +378,12 @@ fn directions_are_counted_by_themselves() {
 }
 
 #[test]
-fn the_limit_counts_in_dense_traffic_too() {
+fn limit_applies_in_dense_traffic() {
     // Ten packets per millisecond: each has an acknowledgement shortly before it.
     let mut capture = granting(large(), most_in_flight(&large()) - 1);
     let start = capture.packets[0].time;
     (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = start + 100_000 * index);
-    assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
+    assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Certain));
 }
 
 /// A repeated grant is judged as well.
@@ -406,7 +407,7 @@ fn every_grant_of_zero_is_reported() {
 
 /// A call that requests no credits is one fault.
 #[test]
-fn a_request_for_zero_is_not_also_exceeded() {
+fn request_for_zero_credits_is_one_fault() {
     let mut capture = basic();
     set_credits_of_nth(&mut capture, CLIENT, 2, 0);
     let found = findings(&capture);
@@ -420,7 +421,7 @@ fn a_request_for_zero_is_not_also_exceeded() {
 }
 
 #[test]
-fn credits_that_are_used_up_for_a_moment_are_no_starvation() {
+fn briefly_exhausted_credits_are_no_starvation() {
     // One reply grants one credit, so the next call uses all of them, for much less than a
     // hundredth of the session.
     let mut capture = basic();
@@ -430,7 +431,7 @@ fn credits_that_are_used_up_for_a_moment_are_no_starvation() {
 
 /// A reply of another version is one fault, of the server; the client has its reply.
 #[test]
-fn a_first_reply_of_another_version_lets_the_client_go_on() {
+fn reply_of_another_version_is_one_fault() {
     for nth in [0, 5] {
         let mut capture = basic();
         let reply = nth_message(&capture, SERVER, nth);
@@ -444,7 +445,7 @@ fn a_first_reply_of_another_version_lets_the_client_go_on() {
 
 /// A message of 27 bytes is no call: receivers discard it and send no reply.
 #[test]
-fn a_message_that_is_too_short_is_not_under_way() {
+fn too_short_message_is_not_in_flight() {
     let mut capture = basic();
     let second = nth_message(&capture, CLIENT, 1);
     let header = capture.packets[second].data[capture.packets[second].payload()][..24].to_vec();
@@ -454,7 +455,7 @@ fn a_message_that_is_too_short_is_not_under_way() {
     let found = findings(&capture);
     let lines: Vec<String> = found
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Stands && !crate::samples::is_known(finding))
+        .filter(|finding| finding.verdict == Verdict::Certain && !crate::samples::is_known(finding))
         .map(line)
         .filter(|line| !line.starts_with("advice"))
         .collect();
@@ -463,7 +464,7 @@ fn a_message_that_is_too_short_is_not_under_way() {
 
 /// If a packet of either end is missing before it, the number of calls in flight is uncertain.
 #[test]
-fn a_missing_receive_is_certain_only_where_the_capture_holds_all() {
+fn missing_receive_is_conclusive_only_without_loss() {
     for host in [CLIENT, SERVER] {
         let mut capture = basic();
         refuse(&mut capture, CLIENT, 9);
@@ -491,7 +492,7 @@ fn refuse_at(capture: &mut Capture, call: usize) {
 fn overrun() -> Capture {
     let mut capture = granting(large(), 1);
     let found = findings(&capture);
-    let mut over = of("credit-limit", &found).filter(|finding| finding.verdict == Verdict::Stands);
+    let mut over = of("credit-limit", &found).filter(|finding| finding.verdict == Verdict::Certain);
     let frame = *over.next().and_then(|finding| finding.frames.last()).expect("the limit is exceeded");
     let call = capture.packets.iter().position(|packet| packet.number == frame).expect("it is there");
     refuse_at(&mut capture, call);
@@ -507,25 +508,25 @@ fn not_ready(capture: &Capture) -> (Vec<Option<bool>>, usize) {
 
 /// If more calls were in flight than granted, the receiver is not at fault.
 #[test]
-fn who_sends_more_than_was_granted_has_to_expect_that_no_receive_is_ready() {
+fn rnr_nak_beyond_the_grant_is_the_fault_of_the_sender() {
     assert_eq!(not_ready(&overrun()), (vec![Some(true)], 0), "the sender of too many calls");
 }
 
 /// If a call within the credits was refused as well, the receiver is at fault.
 #[test]
-fn a_receiver_that_refuses_a_call_within_the_credits_too_is_at_fault() {
+fn rnr_nak_within_the_grant_is_the_fault_of_the_receiver() {
     let mut capture = overrun();
     refuse(&mut capture, CLIENT, 9);
     assert_eq!(not_ready(&capture), (vec![Some(false)], 1), "{:?}", findings(&capture));
     let found = findings(&capture);
     let receive = of("credit-receive", &found).next().expect("it is found");
     assert_eq!(receive.message, "an RNR NAK to a call with 1 request in flight where 1 was granted");
-    assert_eq!((receive.by_requester, receive.verdict), (Some(false), Verdict::Stands));
+    assert_eq!((receive.by_requester, receive.verdict), (Some(false), Verdict::Certain));
 }
 
 /// A NAK that comes long after its call does not show which call it refuses, so no end is accused.
 #[test]
-fn a_nak_for_a_call_long_ago_blames_no_end() {
+fn nak_long_after_its_call_accuses_no_end() {
     let mut capture = overrun();
     let early = capture.packets[nth_message(&capture, CLIENT, 3)].psn();
     let late = nth_message(&capture, CLIENT, 45);
@@ -539,9 +540,9 @@ fn a_nak_for_a_call_long_ago_blames_no_end() {
     assert_eq!(not_ready(&capture), (vec![None], 0));
 }
 
-/// Nor is one if the grant was lowered and the Requester could not know that yet.
+/// No end is accused if the grant was lowered and the Requester could not know that yet.
 #[test]
-fn a_call_within_the_grant_before_the_last_blames_no_end() {
+fn call_within_the_previous_grant_accuses_no_end() {
     let (mut capture, burst) = lowered_before_burst();
     refuse_at(&mut capture, burst);
     assert_eq!(not_ready(&capture), (vec![None], 0));

@@ -2,7 +2,7 @@
 
 use crate::triggers;
 use rdmascope_conformance::Verdict;
-use rdmascope_tests::judged::{findings_on_the_way, findings_where, rule};
+use rdmascope_tests::judged::{findings_before_end, findings_with_drops, rule};
 use rdmascope_tests::pcap::{Capture, Packet};
 use std::collections::BTreeSet;
 
@@ -16,21 +16,21 @@ const BY_SILENCE: [&str; 6] = [
     "header-fault-unanswered",
 ];
 
-fn standing(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> BTreeSet<(&'static str, Vec<u64>)> {
-    let found = findings_where(capture, dropped);
-    let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
-    stands.map(|finding| (rule(finding).id, finding.frames.clone())).collect()
+fn conclusive(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> BTreeSet<(&'static str, Vec<u64>)> {
+    let found = findings_with_drops(capture, dropped);
+    let conclusive = found.iter().filter(|finding| finding.verdict == Verdict::Certain);
+    conclusive.map(|finding| (rule(finding).id, finding.frames.clone())).collect()
 }
 
-/// Reported drops add no accusation, and remove those that rest on silence.
+/// Reported drops add no accusation, and remove those that depend on the absence of a packet.
 #[test]
-fn what_rests_on_silence_is_inconclusive_where_packets_were_dropped() {
+fn drops_make_findings_from_absence_inconclusive() {
     let mut silenced = BTreeSet::new();
     for trigger in triggers() {
         let mut altered = (trigger.control)();
         (trigger.alter)(&mut altered);
-        let before = standing(&altered, |_| 0);
-        let after = standing(&altered, |_| 1);
+        let before = conclusive(&altered, |_| 0);
+        let after = conclusive(&altered, |_| 1);
         let more: Vec<_> = after.difference(&before).collect();
         assert!(more.is_empty(), "{}: {more:?}", trigger.rule);
         let is_found = |found: &BTreeSet<(&str, Vec<u64>)>| found.iter().any(|(id, _)| *id == trigger.rule);
@@ -39,21 +39,21 @@ fn what_rests_on_silence_is_inconclusive_where_packets_were_dropped() {
         }
     }
     let lacking: Vec<_> = BY_SILENCE.iter().filter(|id| !silenced.contains(*id)).collect();
-    assert!(lacking.is_empty(), "{lacking:?} still stand; {silenced:?} do not");
+    assert!(lacking.is_empty(), "{lacking:?} are still conclusive; {silenced:?} are not");
 }
 
 /// A drop after a finding was decided does not change the finding.
 #[test]
-fn what_was_decided_before_stands() {
+fn drops_do_not_change_earlier_findings() {
     let mut compared = 0;
     for trigger in triggers() {
         let mut altered = (trigger.control)();
         (trigger.alter)(&mut altered);
         let last = altered.packets.last().map_or(0, |packet| packet.number);
-        let before = findings_on_the_way(&altered);
-        let decided = before.first().filter(|first| first.verdict == Verdict::Stands);
+        let before = findings_before_end(&altered);
+        let decided = before.first().filter(|first| first.verdict == Verdict::Certain);
         let Some(first) = decided else { continue };
-        let after = findings_where(&altered, |packet| u32::from(packet.number == last));
+        let after = findings_with_drops(&altered, |packet| u32::from(packet.number == last));
         assert_eq!(after.first(), Some(first), "{}", trigger.rule);
         compared += 1;
     }

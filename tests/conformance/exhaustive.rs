@@ -7,14 +7,14 @@ use rdmascope_tests::judged::findings;
 use rdmascope_tests::samples;
 
 #[test]
-fn gates_hide_nothing_in_samples() {
+fn gates_hide_no_finding_in_samples() {
     for sample in samples::ALL {
         findings(&samples::capture(sample));
     }
 }
 
 #[test]
-fn gates_hide_nothing_in_altered_sessions() {
+fn gates_hide_no_finding_in_altered_sessions() {
     for trigger in triggers() {
         let mut altered = (trigger.control)();
         (trigger.alter)(&mut altered);

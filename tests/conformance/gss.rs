@@ -104,7 +104,7 @@ fn authenticated_with_gaps() -> Capture {
 
 /// Sets the sequence number of the nth call that has one.
 fn set_number(capture: &mut Capture, nth: usize, number: u32) {
-    let is_it = |packet: &&mut rdmascope_tests::pcap::Packet| {
+    let is_wanted = |packet: &&mut rdmascope_tests::pcap::Packet| {
         packet.starts_message() && packet.source() == CLIENT && packet.payload().len() > 100 && {
             let message = Message::of(packet);
             message.payload.len() > 44
@@ -113,13 +113,14 @@ fn set_number(capture: &mut Capture, nth: usize, number: u32) {
                 && message.word(36) == 0
         }
     };
-    let call = capture.packets.iter_mut().filter(is_it).nth(nth - 1).expect("the session has enough calls");
+    let call =
+        capture.packets.iter_mut().filter(is_wanted).nth(nth - 1).expect("the session has enough calls");
     mutate::change_message(call, |call| call.set_word(NUMBER, number));
 }
 
 /// Numbers within the window may come in any order.
 #[test]
-fn a_number_within_the_window_is_right() {
+fn number_within_the_window_is_allowed() {
     let mut capture = authenticated_with_gaps();
     // The 29th call has 58, so 51 is the lowest of eight.
     set_number(&mut capture, 30, 51);
@@ -136,7 +137,7 @@ fn a_number_within_the_window_is_right() {
 
 /// A finding on a call is not repeated for the next call, which has no sequence number.
 #[test]
-fn a_number_is_repeated_once() {
+fn repeated_number_is_reported_once() {
     let mut capture = authenticated();
     set_number(&mut capture, 30, 20);
     let is_later_call = |packet: &&mut rdmascope_tests::pcap::Packet| {
@@ -153,7 +154,7 @@ fn a_number_is_repeated_once() {
 /// RFC 2203, section 5.3.3.1: a retransmitted call has a new number, on the next connection as
 /// well, unless that has a new context.
 #[test]
-fn a_call_that_comes_again_on_the_next_connection_has_a_new_number() {
+fn call_repeated_on_a_new_connection_needs_a_new_number() {
     let first = authenticated();
     let mut second = first.clone();
     mutate::renumber_qp(&mut second, SERVER, 0x31);
@@ -172,7 +173,7 @@ fn a_call_that_comes_again_on_the_next_connection_has_a_new_number() {
         call.payload.extend([0; 16]);
     });
     let again = verdicts(&second);
-    assert!(again.len() > 100 && again.iter().all(|verdict| *verdict == Verdict::Stands));
+    assert!(again.len() > 100 && again.iter().all(|verdict| *verdict == Verdict::Certain));
     // Other calls may have another context, whose establishment was not captured.
     mutate::change_xids(&mut second, |xid| xid ^ 0x5555_0000);
     let other = verdicts(&second);

@@ -375,7 +375,7 @@ fn spoil(capture: &mut Capture, change: impl FnOnce(&mut Packet), error: Option<
         let mut header = vec![reply.xid().expect("it is a message"), *version, 64];
         header.extend(rest);
         reply.set_opcode(opcode::SEND_ONLY);
-        reply.set_behind_bth(&words(&header));
+        reply.set_after_bth(&words(&header));
     }
 }
 
@@ -384,7 +384,7 @@ fn shorten(packet: &mut Packet, length: usize) {
     let payload = packet.payload();
     let bytes = packet.data[payload][..length].to_vec();
     packet.set_opcode(opcode::SEND_ONLY);
-    packet.set_behind_bth(&bytes);
+    packet.set_after_bth(&bytes);
 }
 
 /// Turns an RDMA_MSG into an RDMA_MSGP, with rdma_align and rdma_thresh before the lists.
@@ -393,7 +393,7 @@ fn pad(packet: &mut Packet) {
     let bytes = &packet.data[payload];
     let padded = [&bytes[..12], &words(&[MSGP, 0, 0]), &bytes[16..]].concat();
     packet.set_opcode(opcode::SEND_ONLY);
-    packet.set_behind_bth(&padded);
+    packet.set_after_bth(&padded);
 }
 
 /// Shifts the PSNs of the requests of `sender` from `first` on, and of the responses to them.
@@ -441,7 +441,7 @@ pub(crate) fn insert(
     let within = connection(capture, index);
     shift_from(&mut capture.packets[within], sender, new.psn(), 1);
     new.set_opcode(opcode);
-    new.set_behind_bth(bytes);
+    new.set_after_bth(bytes);
     new.time = capture.packets[index].time + 1_000;
     capture.packets.insert(index + 1, new);
     capture.renumber();
@@ -459,7 +459,7 @@ fn provide(capture: &mut Capture, done: bool) {
     let stream = packet.data[packet.payload()][28..].to_vec();
     let length = stream.len() as u32;
     packet.set_opcode(opcode::SEND_ONLY);
-    packet.set_behind_bth(&words(&[xid, 1, 64, NOMSG, 1, 0, HANDLE, length, 0, OFFSET as u32, 0, 0, 0]));
+    packet.set_after_bth(&words(&[xid, 1, 64, NOMSG, 1, 0, HANDLE, length, 0, OFFSET as u32, 0, 0, 0]));
     let reth = words(&[0, OFFSET as u32, HANDLE, length]);
     let request = insert(capture, reply, CLIENT, opcode::READ_REQUEST, &reth);
     let psn = capture.packets[request].psn();
@@ -467,7 +467,7 @@ fn provide(capture: &mut Capture, done: bool) {
     response.time = capture.packets[request].time + 1_000;
     response.set_opcode(opcode::READ_RESPONSE_ONLY);
     response.set_psn(psn);
-    response.set_behind_bth(&[&words(&[0x1f00_0001])[..], &stream].concat());
+    response.set_after_bth(&[&words(&[0x1f00_0001])[..], &stream].concat());
     capture.packets.insert(request + 1, response);
     capture.renumber();
     if done {
@@ -478,7 +478,7 @@ fn provide(capture: &mut Capture, done: bool) {
 /// A client that does not know Read chunks of the server looks the same as one that has not read
 /// the chunk yet.
 #[test]
-fn a_reply_that_nobody_pulled_is_not_missed() {
+fn unread_reply_chunk_needs_no_rdma_done() {
     let mut capture = basic();
     provide(&mut capture, false);
     let is_read = |packet: &Packet| {
@@ -496,7 +496,7 @@ pub(crate) fn found(capture: &Capture, prefix: &str) -> Vec<Finding> {
 }
 
 #[test]
-fn a_reply_that_is_pulled_and_done_with_is_right() {
+fn pulled_reply_with_rdma_done_gives_no_finding() {
     let mut capture = basic();
     provide(&mut capture, true);
     assert!(found(&capture, "header").is_empty());
@@ -504,7 +504,7 @@ fn a_reply_that_is_pulled_and_done_with_is_right() {
 
 /// Without its call, a reply in a Read chunk looks like a Long Call of the server.
 #[test]
-fn a_pulled_reply_whose_call_is_missing_explains_the_rdma_done() {
+fn pulled_reply_without_its_call_explains_the_rdma_done() {
     let mut capture = basic();
     let (call, _) = exchange(&capture);
     provide(&mut capture, true);
@@ -515,7 +515,7 @@ fn a_pulled_reply_whose_call_is_missing_explains_the_rdma_done() {
 
 /// The client reads the chunk and is done with it, although its Position is wrong.
 #[test]
-fn a_reply_in_a_chunk_at_a_wrong_position_is_the_fault_of_the_responder_alone() {
+fn wrong_position_in_a_reply_accuses_only_the_responder() {
     let mut capture = basic();
     let (_, reply) = exchange(&capture);
     provide(&mut capture, true);
@@ -523,12 +523,12 @@ fn a_reply_in_a_chunk_at_a_wrong_position_is_the_fault_of_the_responder_alone() 
     capture.packets[reply].set_u32(position, 8);
     capture.packets[reply].seal();
     let found = findings(&capture);
-    let standing = found.iter().filter(|finding| crate::samples::is_new_violation(finding));
-    assert_eq!(standing.map(|finding| rule(finding).id).collect::<Vec<_>>(), ["read-chunk-in-reply"]);
+    let violations = found.iter().filter(|finding| crate::samples::is_new_violation(finding));
+    assert_eq!(violations.map(|finding| rule(finding).id).collect::<Vec<_>>(), ["read-chunk-in-reply"]);
 }
 
 #[test]
-fn what_is_inserted_and_withheld_leaves_no_gap() {
+fn inserted_and_withheld_packets_leave_no_gap() {
     let mut capture = basic();
     provide(&mut capture, true);
     let (_, reply) = exchanges(&capture)[30];
@@ -545,7 +545,7 @@ fn verdicts(capture: &Capture) -> (Vec<&'static str>, Vec<&'static str>) {
         let found = found(capture, "header");
         found.iter().filter(|finding| finding.verdict == verdict).map(|finding| rule(finding).id).collect()
     };
-    (of(Verdict::Stands), of(Verdict::Inconclusive))
+    (of(Verdict::Certain), of(Verdict::Inconclusive))
 }
 
 /// A capture without one of its packets.
@@ -554,38 +554,38 @@ fn without(capture: &Capture, index: usize) -> Capture {
 }
 
 #[test]
-fn a_done_whose_reply_the_capture_lacks_is_no_violation() {
+fn rdma_done_without_its_reply_is_inconclusive() {
     let mut capture = basic();
     let (_, reply) = exchange(&capture);
     provide(&mut capture, true);
-    let (stand, open) = verdicts(&without(&capture, reply));
-    assert!(stand.is_empty());
-    assert_eq!(open, ["header-done"]);
+    let (conclusive, inconclusive) = verdicts(&without(&capture, reply));
+    assert!(conclusive.is_empty());
+    assert_eq!(inconclusive, ["header-done"]);
 }
 
 #[test]
-fn an_error_whose_call_the_capture_lacks_is_no_violation() {
+fn error_without_its_call_is_inconclusive() {
     let mut capture = basic();
     let (call, _) = exchange(&capture);
     spoil(&mut capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK]));
-    let (stand, open) = verdicts(&without(&capture, call));
-    assert!(stand.is_empty());
-    assert_eq!(open, ["header-error-unmatched"]);
+    let (conclusive, inconclusive) = verdicts(&without(&capture, call));
+    assert!(conclusive.is_empty());
+    assert_eq!(inconclusive, ["header-error-unmatched"]);
 }
 
 #[test]
-fn an_answer_that_the_capture_lacks_is_no_silence() {
+fn missing_answer_is_inconclusive() {
     let mut capture = basic();
     let (_, reply) = exchange(&capture);
     spoil(&mut capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK]));
-    let (stand, open) = verdicts(&without(&capture, reply));
-    assert_eq!(stand, ["header-procedure"]);
-    assert_eq!(open, ["header-fault-unanswered"]);
+    let (conclusive, inconclusive) = verdicts(&without(&capture, reply));
+    assert_eq!(conclusive, ["header-procedure"]);
+    assert_eq!(inconclusive, ["header-fault-unanswered"]);
 }
 
 /// A second RDMA_DONE has no effect and is reported.
 #[test]
-fn a_reply_is_done_with_once() {
+fn second_rdma_done_is_found() {
     let mut capture = basic();
     provide(&mut capture, true);
     let is_done =
@@ -598,7 +598,7 @@ fn a_reply_is_done_with_once() {
 
 /// ERR_CHUNK needs only 20 bytes; padding to 28 is allowed.
 #[test]
-fn an_error_may_be_filled_up_to_the_smallest_header() {
+fn error_may_be_padded_to_the_smallest_header() {
     for fill in [&[][..], &[0, 0]] {
         let mut capture = basic();
         let error = [&[1, ERROR, ERR_CHUNK], fill].concat();
@@ -610,7 +610,7 @@ fn an_error_may_be_filled_up_to_the_smallest_header() {
 /// The answer of Linux to an unknown version (field notes of an injection): it copies the version
 /// and offers 1 to 1.
 #[test]
-fn a_version_that_is_not_supported_is_refused_as_it_must() {
+fn err_vers_needs_a_valid_range() {
     let mut capture = basic();
     spoil(&mut capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 1, 1]));
     assert_eq!(verdicts(&capture), (vec!["header-version"], vec![]));
@@ -624,7 +624,7 @@ fn a_version_that_is_not_supported_is_refused_as_it_must() {
 
 /// If the capture cut a header, its rest cannot be judged.
 #[test]
-fn a_header_that_the_capture_cut_is_no_violation() {
+fn truncated_header_is_no_violation() {
     for snap_length in 54..200 {
         let cut = mutate::cut(&basic(), snap_length);
         assert!(verdicts(&cut).0.is_empty(), "{snap_length}: {:?}", verdicts(&cut));
@@ -643,7 +643,7 @@ fn long_reply_of(capture: &mut Capture, xid: u32) {
 
 /// A wrong XID in a call does not hide one in its reply.
 #[test]
-fn call_and_reply_are_each_found_with_another_xid() {
+fn wrong_xids_in_call_and_reply_are_both_found() {
     let mut capture = basic();
     let (call, reply) = exchange(&capture);
     for index in [call, reply] {
@@ -653,14 +653,14 @@ fn call_and_reply_are_each_found_with_another_xid() {
         .iter()
         .map(|finding| (By::of(finding), finding.message.clone()))
         .collect();
-    let says = |what| format!("a {what} with rdma_xid 0x4dfc0516 conveys an RPC message with XID 0xe88a5ddc");
-    assert_eq!(found, [(By::Requester, says("call")), (By::Responder, says("reply"))]);
+    let text = |kind| format!("a {kind} with rdma_xid 0x4dfc0516 conveys an RPC message with XID 0xe88a5ddc");
+    assert_eq!(found, [(By::Requester, text("call")), (By::Responder, text("reply"))]);
 }
 
 /// If the capture lacks packets, the content of a chunk may be left over from an earlier call. The
 /// content of the Send belongs to this call.
 #[test]
-fn only_an_xid_in_a_chunk_may_be_an_old_one() {
+fn only_an_xid_in_a_chunk_may_be_left_over() {
     let verdicts = |mut capture: Capture, lost: u64| -> Vec<Verdict> {
         capture.packets.retain(|packet| packet.number != lost);
         found(&capture, "header-xid").iter().map(|finding| finding.verdict).collect()
@@ -669,18 +669,18 @@ fn only_an_xid_in_a_chunk_may_be_an_old_one() {
     long_reply_of(&mut long, 0xe88a_5ddc);
     let first = send_of(&long, CLIENT, long.packets.iter().find_map(|packet| packet.xid()).expect("a call"));
     let first = long.packets[first].number;
-    assert_eq!(verdicts(long.clone(), 0), [Verdict::Stands]);
+    assert_eq!(verdicts(long.clone(), 0), [Verdict::Certain]);
     assert_eq!(verdicts(long, first), [Verdict::Inconclusive]);
     let mut inline = large();
     let xid = plain_calls(&inline, 1)[8];
     change_call(&mut inline, xid, |call| call.set_word(0, xid ^ 1));
-    assert_eq!(verdicts(inline, first), [Verdict::Stands]);
+    assert_eq!(verdicts(inline, first), [Verdict::Certain]);
 }
 
 /// If there may be no room for the reply, the fault cannot be attributed: reply-chunk-too-small
 /// accuses the Requester in the forward direction.
 #[test]
-fn who_is_at_fault_for_err_chunk_depends_on_the_room_for_the_reply() {
+fn accused_end_of_err_chunk_depends_on_room_for_the_reply() {
     let by =
         |capture: &Capture| -> Vec<By> { found(capture, "header-error-chunk").iter().map(By::of).collect() };
     let refused = |change: fn(&mut Capture, u32)| {
@@ -704,19 +704,19 @@ fn who_is_at_fault_for_err_chunk_depends_on_the_room_for_the_reply() {
 /// ERR_CHUNK is right for a chunk list that is itself a finding, and RFC 8166, section 4.5.3,
 /// recommends it for a call whose reply broke the connection.
 #[test]
-fn err_chunk_is_right_where_the_call_is_wrong_or_comes_again() {
+fn err_chunk_is_right_for_a_faulty_chunk_list() {
     /// A WRITE of NFS version 3.
     const WRITE_3: u32 = 0x1b39_6a62;
     let rules = |change: fn(&mut mutate::Message)| {
         let mut capture = version_3();
         change_call(&mut capture, WRITE_3, change);
         refuse(&mut capture, WRITE_3);
-        let stands = |finding: &&Finding| {
-            finding.verdict == Verdict::Stands
+        let is_wanted = |finding: &&Finding| {
+            finding.verdict == Verdict::Certain
                 && rule(finding).id.contains("chunk")
                 && !rule(finding).id.starts_with("advice")
         };
-        found(&capture, "").iter().filter(stands).map(|finding| rule(finding).id).collect::<Vec<_>>()
+        found(&capture, "").iter().filter(is_wanted).map(|finding| rule(finding).id).collect::<Vec<_>>()
     };
     assert_eq!(rules(|_| {}), ["header-error-chunk"]);
     assert_eq!(rules(|call| call.reads[0].1.length += 64), ["read-chunk-length"]);
@@ -725,7 +725,7 @@ fn err_chunk_is_right_where_the_call_is_wrong_or_comes_again() {
 
 /// 28 bytes are enough, 27 are not.
 #[test]
-fn the_smallest_header() {
+fn smallest_header_has_28_bytes() {
     for (length, wrong) in [(27, true), (28, false)] {
         let mut capture = basic();
         spoil(&mut capture, |call| shorten(call, length), Some(&[1, ERROR, ERR_CHUNK]));

@@ -22,7 +22,7 @@ const OF_CM: Trigger = Trigger {
         let payload = call.payload();
         let mut longer = call.data[EXTENSION..payload.end].to_vec();
         longer.resize(1028, 0);
-        call.set_behind_bth(&longer);
+        call.set_after_bth(&longer);
     },
     // The added bytes follow the arguments.
     also: &["rpc-arguments"],
@@ -36,7 +36,7 @@ const OF_START_FRAMES: Trigger = Trigger {
     alter: |capture| {
         const HEADERS: usize = mpa::LENGTH_FIELD + Untagged::LENGTH;
         let call = iwarp::last_send(capture, iwarp::CLIENT);
-        let mut segment = Segment::of(call).expect("it is whole");
+        let mut segment = Segment::of(call).expect("it is complete");
         segment.payload.truncate(segment.payload.len() - mpa::CRC_LENGTH);
         segment.payload.resize(HEADERS + 1028 + mpa::CRC_LENGTH, 0);
         segment.payload[..mpa::LENGTH_FIELD].copy_from_slice(&(1028 + Untagged::LENGTH as u16).to_be_bytes());

@@ -103,7 +103,7 @@ fn verdicts(id: &str, capture: &Capture) -> Vec<Verdict> {
 }
 
 #[test]
-fn each_end_is_told_once_whose_flag_is_clear() {
+fn each_end_with_a_clear_flag_is_reported_once() {
     for (flags, [receiver, sender]) in
         [([true, true], [0, 0]), ([false, true], [1, 0]), ([true, false], [0, 1]), ([false, false], [1, 1])]
     {
@@ -111,7 +111,7 @@ fn each_end_is_told_once_whose_flag_is_clear() {
         set_r(&mut capture, flags);
         for (id, expected) in [("invalidation-receiver-flag", receiver), ("invalidation-sender-flag", sender)]
         {
-            assert_eq!(verdicts(id, &capture), vec![Verdict::Stands; expected], "{id}, {flags:?}");
+            assert_eq!(verdicts(id, &capture), vec![Verdict::Certain; expected], "{id}, {flags:?}");
             let unknown = mutate::without_cm(&capture);
             assert_eq!(verdicts(id, &unknown), [Verdict::Inconclusive], "{id}, {flags:?}, without CM");
             let found = findings(&unknown);
@@ -122,7 +122,7 @@ fn each_end_is_told_once_whose_flag_is_clear() {
 }
 
 #[test]
-fn a_capture_of_one_direction_hides_the_flags_once() {
+fn capture_of_one_direction_gives_one_finding_for_unknown_flags() {
     let judged = |capture: &Capture| {
         let found = findings(capture).into_iter().filter(|finding| rule(finding).id.ends_with("-flag"));
         found.map(|finding| (rule(&finding).id, finding.verdict)).collect::<Vec<_>>()
@@ -132,7 +132,7 @@ fn a_capture_of_one_direction_hides_the_flags_once() {
         let capture = samples::capture(sample);
         let half = mutate::keep(&capture, |packet| packet.source() == mutate::SERVER);
         // The REP shows that the server left R clear. The client's flag is unknown.
-        let expected = [(receiver, Verdict::Inconclusive), (sender, Verdict::Stands)];
+        let expected = [(receiver, Verdict::Inconclusive), (sender, Verdict::Certain)];
         assert_eq!(judged(&half), expected, "{sample}");
         let unknown = mutate::without_cm(&half);
         assert_eq!(judged(&unknown), [(receiver, Verdict::Inconclusive)], "{sample}");
@@ -141,12 +141,12 @@ fn a_capture_of_one_direction_hides_the_flags_once() {
         assert!(finding.message.contains("contains nothing from their receiver"), "{}", finding.message);
         let other = mutate::keep(&capture, |packet| packet.source() == CLIENT);
         assert_eq!(judged(&other), [], "{sample}");
-        assert_eq!(judged(&capture), [(sender, Verdict::Stands)], "{sample}");
+        assert_eq!(judged(&capture), [(sender, Verdict::Certain)], "{sample}");
     }
 }
 
 #[test]
-fn private_data_that_nobody_understands_sets_no_flag() {
+fn private_data_of_an_unknown_version_set_no_flag() {
     let mut capture = basic();
     set_r(&mut capture, [true, true]);
     mutate::each(&mut capture, |packet| {
@@ -154,12 +154,12 @@ fn private_data_that_nobody_understands_sets_no_flag() {
             packet.cm_body()[140 + 36 + 4] = 2;
         }
     });
-    assert_eq!(verdicts("invalidation-receiver-flag", &capture), [Verdict::Stands]);
-    assert_eq!(verdicts("invalidation-sender-flag", &capture), [Verdict::Stands; 0]);
+    assert_eq!(verdicts("invalidation-receiver-flag", &capture), [Verdict::Certain]);
+    assert_eq!(verdicts("invalidation-sender-flag", &capture), [Verdict::Certain; 0]);
 }
 
 #[test]
-fn a_call_sent_again_may_have_advertised_the_handle() {
+fn repeated_call_may_have_advertised_the_handle() {
     // The client sends its first call with a Reply chunk twice, the second time with another
     // handle, which is then invalidated. The capture has or lacks the second call.
     let mut capture = both_set_r();
@@ -173,19 +173,19 @@ fn a_call_sent_again_may_have_advertised_the_handle() {
     capture.packets[reply].set_ieth(handle);
     capture.packets[reply].seal();
     mutate::insert_request(&mut capture, call + 1, again, 1);
-    assert_eq!(verdicts("invalidation-handle", &capture), [Verdict::Stands; 0]);
+    assert_eq!(verdicts("invalidation-handle", &capture), [Verdict::Certain; 0]);
     let lost = capture.packets[call + 1].number;
     let rest = mutate::keep(&capture, |packet| packet.number != lost);
     assert_eq!(verdicts("invalidation-handle", &rest), [Verdict::Inconclusive]);
 }
 
 #[test]
-fn a_handle_advertised_just_before_may_be_one_used_again() {
+fn handle_advertised_just_before_may_be_reused() {
     let mut capture = side_by_side();
     let (slow, middle) = (handle_of(&capture, SLOW), middle_reply(&capture));
     let handle = capture.packets[middle].ieth().expect("it has one");
     mutate::rename_memory(&mut capture, |found, offset| (if found == slow { handle } else { found }, offset));
-    assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Stands]);
+    assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Certain]);
     // A missing packet of either end may have ended the slow call earlier.
     for host in [CLIENT, mutate::SERVER] {
         let mut sent =
@@ -202,17 +202,17 @@ fn a_handle_advertised_just_before_may_be_one_used_again() {
 }
 
 #[test]
-fn done_invalidates_what_was_provided() {
+fn done_invalidates_the_provided_handle() {
     let capture = pulled();
     for id in ["invalidation-handle", "invalidation-done"] {
-        assert_eq!(verdicts(id, &capture), [Verdict::Stands; 0], "{id}");
+        assert_eq!(verdicts(id, &capture), [Verdict::Certain; 0], "{id}");
     }
     let mut other = capture.clone();
     let done = index_of(&other, is_done);
     assert_eq!(other.packets[done].ieth(), Some(PROVIDED.1));
     other.packets[done].set_ieth(PROVIDED.1 + 1);
     other.packets[done].seal();
-    assert_eq!(verdicts("invalidation-handle", &other), [Verdict::Stands]);
+    assert_eq!(verdicts("invalidation-handle", &other), [Verdict::Certain]);
     // A missing reply may have provided the handle.
     let lost = index_of(&other, |packet| packet.starts_message() && packet.source() == mutate::SERVER);
     let number = other.packets[lost].number;
@@ -220,25 +220,25 @@ fn done_invalidates_what_was_provided() {
     assert_eq!(verdicts("invalidation-handle", &rest), [Verdict::Inconclusive]);
     // Unless both ends set R, a plain Send is required.
     set_r(&mut other, [true, false]);
-    assert_eq!(verdicts("invalidation-sender-flag", &other), [Verdict::Stands], "the server's own replies");
-    assert_eq!(verdicts("invalidation-receiver-flag", &other), [Verdict::Stands], "RDMA_DONE of the client");
+    assert_eq!(verdicts("invalidation-sender-flag", &other), [Verdict::Certain], "the server's own replies");
+    assert_eq!(verdicts("invalidation-receiver-flag", &other), [Verdict::Certain], "RDMA_DONE of the client");
 }
 
 /// RFC 8797, section 4.1: remote invalidation is allowed only if both ends set R.
 #[test]
-fn done_goes_in_a_plain_send_unless_both_ends_set_r() {
+fn done_is_a_plain_send_unless_both_ends_set_r() {
     for (flags, count) in [([true, true], 1), ([true, false], 0), ([false, true], 0)] {
         let mut capture = pulled();
         set_r(&mut capture, flags);
         let done = index_of(&capture, is_done);
         let like = capture.packets[done].clone();
         capture.packets[done] = send(&like, None, &like.data[like.payload()]);
-        assert_eq!(verdicts("invalidation-done", &capture), vec![Verdict::Stands; count], "{flags:?}");
+        assert_eq!(verdicts("invalidation-done", &capture), vec![Verdict::Certain; count], "{flags:?}");
     }
 }
 
 #[test]
-fn the_client_s_kernel_saw_its_handles_invalidated() {
+fn client_trace_confirms_the_invalidations() {
     // Confirms KNOWN: the client's trace has every remote invalidation, and the server's private
     // data has R clear.
     for sample in samples::MOUNTS {

@@ -3,7 +3,7 @@
 use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::segments::{Dress, made_and_closed};
+use rdmascope_tests::segments::{Form, made_and_closed};
 use rdmascope_tests::{judged, mutate, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -205,7 +205,7 @@ pub(crate) fn payload(packet: &Packet) -> usize {
     TCP + usize::from(packet.data[TCP + 12] >> 4) * 4
 }
 
-/// Whether an end sent a packet whose payload begins with a whole Send without Invalidate.
+/// Whether an end sent a packet whose payload begins with a complete Send without Invalidate.
 fn is_send(packet: &Packet, from: fn(u16) -> bool) -> bool {
     let at = payload(packet);
     from(u16::from_be_bytes([packet.data[34], packet.data[35]]))
@@ -255,7 +255,7 @@ fn set_inbound_reads(capture: &mut Capture, inbound: u16) {
 }
 
 #[test]
-fn reads_within_the_limit_are_no_excess() {
+fn reads_within_the_limit_give_no_finding() {
     let mut capture = samples::capture("iwarp-nfs3");
     slow_down(&mut capture);
     let with = |inbound: u16| {
@@ -274,8 +274,8 @@ fn reads_within_the_limit_are_no_excess() {
 
 /// An end that asks for markers gets them; markers that were not asked for are reported.
 #[test]
-fn markers_are_where_they_were_asked_for() {
-    let mut capture = Dress::Markers.on(&samples::capture("iwarp-nfs3"));
+fn markers_without_a_request_are_found() {
+    let mut capture = Form::Markers.apply(&samples::capture("iwarp-nfs3"));
     assert_eq!(found(&capture, "iwarp-markers").len(), 0);
     start_frame(&mut capture, SERVER)[16] &= 0x7f;
     let unasked = found(&capture, "iwarp-markers");
@@ -285,7 +285,7 @@ fn markers_are_where_they_were_asked_for() {
 
 /// The contents of an FPDU with a wrong CRC are ignored, including its message number.
 #[test]
-fn nobody_is_accused_of_what_a_wrong_crc_spoils() {
+fn wrong_crc_gives_no_other_finding() {
     let capture = samples::capture("iwarp-crc-lossy");
     for (from, by_requester) in [(CLIENT, true), (SERVER, false)] {
         let of_end = capture.packets.iter().enumerate().filter(|(_, packet)| is_send(packet, from));

@@ -101,7 +101,7 @@ impl By {
 }
 
 /// Whether a finding has exactly these contents.
-fn says(finding: &Finding, shown: &Shown) -> bool {
+fn has_contents(finding: &Finding, shown: &Shown) -> bool {
     let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
     By::of(finding) == shown.by
         && finding.frames == shown.frames
@@ -124,7 +124,7 @@ macro_rules! subjects {
             $(
                 #[test]
                 fn $name() {
-                    super::each_is_found_and_its_control_is_clean(stringify!($name), super::$($path::)+TRIGGERS);
+                    super::check_triggers(stringify!($name), super::$($path::)+TRIGGERS);
                 }
             )*
         }
@@ -162,7 +162,7 @@ fn triggers() -> impl Iterator<Item = &'static Trigger> {
 }
 
 /// The contents of a finding in the form of a trigger.
-fn said(finding: &Finding) -> String {
+fn as_trigger(finding: &Finding) -> String {
     let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
     let (observed, allowed) = (words(&finding.observed), words(&finding.allowed));
     format!(
@@ -186,10 +186,10 @@ fn every_rule_has_a_trigger() {
 }
 
 /// Writes the conclusive findings of a trigger: their number, and the first ones in full.
-fn write_texts(trigger: &Trigger, standing: &[&Finding], texts: &mut String) {
+fn write_texts(trigger: &Trigger, conclusive: &[&Finding], texts: &mut String) {
     const MOST: usize = 2;
-    let _ = writeln!(texts, "\n{} ({}), {} times", trigger.rule, trigger.alteration, standing.len());
-    for finding in standing.iter().take(MOST) {
+    let _ = writeln!(texts, "\n{} ({}), {} times", trigger.rule, trigger.alteration, conclusive.len());
+    for finding in conclusive.iter().take(MOST) {
         let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
         let xid = finding.xid.map(|xid| xid.to_string()).unwrap_or_default();
         let direction = finding.direction.map(|direction| format!("{direction:?}")).unwrap_or_default();
@@ -209,7 +209,7 @@ fn write_texts(trigger: &Trigger, standing: &[&Finding], texts: &mut String) {
     }
 }
 
-fn each_is_found_and_its_control_is_clean(subject: &str, triggers: &[Trigger]) {
+fn check_triggers(subject: &str, triggers: &[Trigger]) {
     let (mut wrong, mut texts) = (Vec::new(), String::from(TEXTS));
     for trigger in triggers {
         let control = (trigger.control)();
@@ -226,16 +226,16 @@ fn each_is_found_and_its_control_is_clean(subject: &str, triggers: &[Trigger]) {
         wrong.extend(unclean.map(|finding| format!("{}: in its control: {}", trigger.rule, line(finding))));
 
         let after = findings(&altered);
-        let standing: Vec<&Finding> =
-            after.iter().filter(of_rule).filter(|finding| finding.verdict == Verdict::Stands).collect();
-        write_texts(trigger, &standing, &mut texts);
-        if standing.is_empty() {
+        let conclusive: Vec<&Finding> =
+            after.iter().filter(of_rule).filter(|finding| finding.verdict == Verdict::Certain).collect();
+        write_texts(trigger, &conclusive, &mut texts);
+        if conclusive.is_empty() {
             let lines: Vec<String> = after.iter().map(line).collect();
             wrong.push(format!("{}: not found ({}); but {lines:#?}", trigger.rule, trigger.alteration));
         } else if let Some(shown) = trigger.shows {
             // One fault, one finding.
-            if standing.len() != 1 || !says(standing[0], &shown) {
-                let lines: Vec<String> = standing.iter().map(|finding| said(finding)).collect();
+            if conclusive.len() != 1 || !has_contents(conclusive[0], &shown) {
+                let lines: Vec<String> = conclusive.iter().map(|finding| as_trigger(finding)).collect();
                 wrong.push(format!("{} ({}): {shown:?}, but {lines:#?}", trigger.rule, trigger.alteration));
             }
         }
@@ -258,7 +258,7 @@ fn each_is_found_and_its_control_is_clean(subject: &str, triggers: &[Trigger]) {
 fn rules_are_well_formed() {
     let mut ids = std::collections::HashSet::new();
     for rule in rdmascope_conformance::rules() {
-        assert!(ids.insert(rule.id), "{} is there twice", rule.id);
+        assert!(ids.insert(rule.id), "{} is listed twice", rule.id);
         let plain = rule
             .id
             .chars()

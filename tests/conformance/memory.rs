@@ -128,15 +128,15 @@ fn first_write(capture: &Capture) -> &Packet {
     &capture.packets[index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY)]
 }
 
-/// Repeats the server's first RDMA Write at another place, `behind` packets after the next packet,
-/// which is the reply.
-fn write_again(capture: &mut Capture, behind: usize, place: impl Fn((u64, u32, u32)) -> (u64, u32, u32)) {
+/// Repeats the server's first RDMA Write at another place, `distance` packets after the next
+/// packet, which is the reply.
+fn write_again(capture: &mut Capture, distance: usize, place: impl Fn((u64, u32, u32)) -> (u64, u32, u32)) {
     let write = index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
     let reply = index_of(capture, |packet| packet.ieth().is_some());
     let mut again = capture.packets[write].clone();
     let (address, rkey, length) = place(again.reth().expect("an RDMA Write has it"));
     again.set_reth(address, rkey, length);
-    mutate::insert_request(capture, reply + behind, again, 1);
+    mutate::insert_request(capture, reply + distance, again, 1);
 }
 
 /// The address after the Reply chunk of the first call that has one, of one segment.
@@ -197,9 +197,9 @@ pub(crate) fn send(like: &Packet, invalidated: Option<u32>, bytes: &[u8]) -> Pac
     let mut packet = like.clone();
     let extension = invalidated.map(u32::to_be_bytes);
     packet.set_opcode(if extension.is_some() { opcode::SEND_ONLY_INVALIDATE } else { opcode::SEND_ONLY });
-    let mut behind: Vec<u8> = extension.into_iter().flatten().collect();
-    behind.extend_from_slice(bytes);
-    packet.set_behind_bth(&behind);
+    let mut after_bth: Vec<u8> = extension.into_iter().flatten().collect();
+    after_bth.extend_from_slice(bytes);
+    packet.set_after_bth(&after_bth);
     packet
 }
 
@@ -249,10 +249,10 @@ pub(crate) fn pulled() -> Capture {
 
     let mut request = message.clone();
     request.set_opcode(opcode::READ_REQUEST);
-    request.set_behind_bth(&words(&[high, low, handle, length]));
+    request.set_after_bth(&words(&[high, low, handle, length]));
     let mut response = like.clone();
     response.set_opcode(opcode::READ_RESPONSE_ONLY);
-    response.set_behind_bth(&[words(&[0x1f << 24]), payload].concat());
+    response.set_after_bth(&[words(&[0x1f << 24]), payload].concat());
     pull(&mut capture, reply + 1, request, response);
     // RDMA_DONE is only the header.
     let done = send(&message, Some(handle), &words(&[xid, 1, message.u32(start + 8), 3]));
@@ -266,15 +266,15 @@ fn of<'a>(id: &'a str, found: &'a [Finding]) -> impl Iterator<Item = &'a Finding
 }
 
 /// The conclusive findings about memory.
-fn standing(capture: &Capture) -> Vec<String> {
+fn conclusive(capture: &Capture) -> Vec<String> {
     let found = findings(capture);
     let about = found.iter().filter(|finding| rule(finding).id.starts_with("memory-"));
-    about.filter(|finding| finding.verdict == Verdict::Stands).map(line).collect()
+    about.filter(|finding| finding.verdict == Verdict::Certain).map(line).collect()
 }
 
 /// One or two unreadable messages may have advertised any memory.
 #[test]
-fn calls_that_cannot_be_read_may_have_advertised_what_is_written() {
+fn unreadable_calls_may_have_advertised_the_memory() {
     let verdicts = |unread: usize| -> Vec<Verdict> {
         let mut capture = basic();
         write_again(&mut capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
@@ -284,16 +284,16 @@ fn calls_that_cannot_be_read_may_have_advertised_what_is_written() {
         let found = findings(&capture);
         of("memory-advertised", &found).map(|finding| finding.verdict).collect()
     };
-    assert_eq!(verdicts(0), [Verdict::Stands]);
+    assert_eq!(verdicts(0), [Verdict::Certain]);
     for unread in [1, 2] {
         let found = verdicts(unread);
-        assert!(found.contains(&Verdict::Inconclusive) && !found.contains(&Verdict::Stands), "{found:?}");
+        assert!(found.contains(&Verdict::Inconclusive) && !found.contains(&Verdict::Certain), "{found:?}");
     }
 }
 
 /// The handle may have been advertised again if the capture lacks packets or shows them reordered.
 #[test]
-fn an_operation_after_invalidation_is_doubtful_where_its_handle_may_be_used_again() {
+fn access_to_a_possibly_reused_handle_is_inconclusive() {
     let verdicts = |capture: &Capture| -> Vec<Verdict> {
         let found = findings(capture);
         of("memory-after-invalidation", &found).map(|finding| finding.verdict).collect()
@@ -301,7 +301,7 @@ fn an_operation_after_invalidation_is_doubtful_where_its_handle_may_be_used_agai
     let trigger = TRIGGERS.iter().find(|trigger| trigger.rule == "memory-after-invalidation").unwrap();
     let mut capture = (trigger.control)();
     (trigger.alter)(&mut capture);
-    assert_eq!(verdicts(&capture), [Verdict::Stands]);
+    assert_eq!(verdicts(&capture), [Verdict::Certain]);
     let lost = index_of(&capture, |packet| packet.starts_message() && packet.source() == CLIENT);
     let lost = capture.packets[lost].number;
     assert_eq!(verdicts(&mutate::keep(&capture, |packet| packet.number != lost)), [Verdict::Inconclusive]);
@@ -311,7 +311,7 @@ fn an_operation_after_invalidation_is_doubtful_where_its_handle_may_be_used_agai
 }
 
 #[test]
-fn the_last_byte_of_a_segment_may_be_written() {
+fn last_byte_of_a_segment_may_be_written() {
     let write_up_to = |end: u64| {
         let mut capture = basic();
         let place = |(_, rkey, length): (u64, u32, u32)| (end - u64::from(length), rkey, length);
@@ -319,21 +319,21 @@ fn the_last_byte_of_a_segment_may_be_written() {
         capture
     };
     let end = end_of_reply_chunk(&basic());
-    assert_eq!(standing(&write_up_to(end)), [""; 0]);
+    assert_eq!(conclusive(&write_up_to(end)), [""; 0]);
     let found = findings(&write_up_to(end + 1));
     let beyond: Vec<&Finding> = of("memory-segment-end", &found).collect();
     assert_eq!(beyond.len(), 1, "{:?}", found.iter().map(line).collect::<Vec<_>>());
-    assert_eq!(beyond[0].verdict, Verdict::Stands);
+    assert_eq!(beyond[0].verdict, Verdict::Certain);
     let values = beyond[0].observed.clone().zip(beyond[0].allowed.clone());
     assert_eq!(
         values,
         Some((Value::Bytes(100), Value::Bytes(99))),
-        "what the RETH names, and what of it is advertised"
+        "the bytes in the RETH, and the advertised part of them"
     );
 }
 
 #[test]
-fn an_operation_may_go_on_into_the_next_segment() {
+fn operation_may_continue_in_the_next_segment() {
     // The Reply chunk in two adjacent segments. The RDMA Write fills the first one and part of the
     // second.
     let split = |distance: u64| {
@@ -358,7 +358,7 @@ fn an_operation_may_go_on_into_the_next_segment() {
         }
         capture
     };
-    assert_eq!(standing(&split(0)), [""; 0]);
+    assert_eq!(conclusive(&split(0)), [""; 0]);
     let found = findings(&split(4096));
     assert_eq!(
         of("memory-segment-end", &found).count(),
@@ -369,22 +369,22 @@ fn an_operation_may_go_on_into_the_next_segment() {
 }
 
 #[test]
-fn a_write_chunk_is_not_read() {
+fn read_of_a_write_chunk_is_found() {
     let mut capture = bulk();
     let write = index_of(&capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
     let reth = capture.packets[write].reth().expect("an RDMA Write has it");
     let mut request = capture.packets[write].clone();
     request.set_opcode(opcode::READ_REQUEST);
     request
-        .set_behind_bth(&[&reth.0.to_be_bytes()[..], &reth.1.to_be_bytes(), &reth.2.to_be_bytes()].concat());
+        .set_after_bth(&[&reth.0.to_be_bytes()[..], &reth.1.to_be_bytes(), &reth.2.to_be_bytes()].concat());
     mutate::insert_request(&mut capture, write + 1, request, 1);
     let found = findings(&capture);
-    let stands = of("memory-direction", &found).filter(|finding| finding.verdict == Verdict::Stands);
-    assert_eq!(stands.count(), 1, "{:?}", found.iter().map(line).collect::<Vec<_>>());
+    let conclusive = of("memory-direction", &found).filter(|finding| finding.verdict == Verdict::Certain);
+    assert_eq!(conclusive.count(), 1, "{:?}", found.iter().map(line).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_write_that_the_capture_shows_late_is_not_after_the_reply() {
+fn write_captured_late_is_not_after_the_reply() {
     for sample in ["nfs4.1-backchannel-recall", "nfs4.1-basic", "nfs4.2-mtu4096-large-io"] {
         let capture = samples::capture(sample);
         let is_write = |packet: &Packet| {
@@ -398,7 +398,7 @@ fn a_write_that_the_capture_shows_late_is_not_after_the_reply() {
                 let mut altered = capture.clone();
                 mutate::reorder(&mut altered, from, to);
                 assert_eq!(
-                    standing(&altered),
+                    conclusive(&altered),
                     [""; 0],
                     "{sample}: frame {} at the place of {}",
                     from + 1,
@@ -406,30 +406,30 @@ fn a_write_that_the_capture_shows_late_is_not_after_the_reply() {
                 );
                 // Late enough to be given up.
                 altered.packets[to..].iter_mut().for_each(|packet| packet.time += 10_000_000_000);
-                assert_eq!(standing(&altered), [""; 0], "{sample}: frame {} ten seconds late", from + 1);
+                assert_eq!(conclusive(&altered), [""; 0], "{sample}: frame {} ten seconds late", from + 1);
             }
         }
     }
 }
 
 #[test]
-fn a_lost_call_may_have_advertised_again_what_is_touched() {
+fn lost_call_may_have_advertised_the_memory_again() {
     // Every call advertises the same memory. Without one of the calls, its operations come after
     // the reply to the call before.
     let mut capture = basic();
     mutate::rename_memory(&mut capture, |_, _| (0x1000, 0x7000_0000));
-    assert_eq!(standing(&capture), [""; 0]);
+    assert_eq!(conclusive(&capture), [""; 0]);
     let mut inconclusive = 0;
     for lost in capture.packets.iter().filter(|packet| packet.is_rc()) {
         let rest = mutate::keep(&capture, |packet| packet.number != lost.number);
-        assert_eq!(standing(&rest), [""; 0], "without frame {}", lost.number);
+        assert_eq!(conclusive(&rest), [""; 0], "without frame {}", lost.number);
         inconclusive += of("memory-after-reply", &findings(&rest)).count();
     }
     assert!(inconclusive > 5, "{inconclusive}");
 }
 
 #[test]
-fn memory_used_again_is_not_taken_for_the_earlier_call_s() {
+fn reused_memory_is_not_attributed_to_the_earlier_call() {
     // The same, with each call moved before the reply that freed the memory.
     let mut capture = basic();
     mutate::rename_memory(&mut capture, |_, _| (0x1000, 0x7000_0000));
@@ -441,13 +441,13 @@ fn memory_used_again_is_not_taken_for_the_earlier_call_s() {
             }
             let mut altered = capture.clone();
             mutate::reorder(&mut altered, from, to);
-            assert_eq!(standing(&altered), [""; 0], "frame {} at the place of {}", from + 1, to + 1);
+            assert_eq!(conclusive(&altered), [""; 0], "frame {} at the place of {}", from + 1, to + 1);
         }
     }
 }
 
 #[test]
-fn what_is_lost_at_the_beginning_was_perhaps_written() {
+fn loss_at_the_start_of_a_capture_gives_no_finding() {
     // A capture that begins with a call and lacks the RDMA Write that is the server's first packet:
     // no gap shows.
     let capture = mutate::without_cm(&basic());
@@ -462,14 +462,14 @@ fn what_is_lost_at_the_beginning_was_perhaps_written() {
         let call = call.expect("a call is before it");
         let mut later = Capture { link: capture.link, packets: capture.packets[call..].to_vec() };
         later.packets.remove(write - call);
-        assert_eq!(standing(&later), [""; 0], "from frame {} on, without {}", call + 1, write + 1);
+        assert_eq!(conclusive(&later), [""; 0], "from frame {} on, without {}", call + 1, write + 1);
         looked_at += 1;
     }
     assert_eq!(looked_at, 12);
 }
 
 #[test]
-fn who_is_to_blame_and_what_is_evidence() {
+fn write_after_the_reply_names_the_end_and_the_frames() {
     let mut capture = basic();
     write_again(&mut capture, 1, |reth| reth);
     let (write, reply) = {
@@ -484,7 +484,7 @@ fn who_is_to_blame_and_what_is_evidence() {
 }
 
 #[test]
-fn an_operation_shown_before_the_reply_that_ended_its_transaction_proves_nothing() {
+fn operation_captured_before_the_reply_is_inconclusive() {
     let mut capture = basic();
     write_again(&mut capture, 1, |reth| reth);
     // By its PSN, the RDMA Write follows the reply; the capture shows it before.
@@ -499,35 +499,35 @@ fn an_operation_shown_before_the_reply_that_ended_its_transaction_proves_nothing
 /// Two open calls advertise the same memory: a write there may belong to either. Other calls are
 /// not affected.
 #[test]
-fn memory_of_two_open_calls_proves_nothing_of_either() {
+fn memory_of_two_open_calls_is_inconclusive() {
     let mut capture = side_by_side();
     mutate::rename_memory(&mut capture, |handle, offset| (handle & 0xf_ffff, offset));
     let found = findings(&capture);
     let written: Vec<&Finding> = of("memory-written", &found).collect();
     assert!(!written.is_empty());
     assert!(written.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{written:?}");
-    assert_eq!(standing(&capture), [""; 0]);
+    assert_eq!(conclusive(&capture), [""; 0]);
     // The last RDMA Write belongs to another call.
     let is_write = |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::WRITE_ONLY;
     let last = capture.packets.iter().rposition(is_write).expect("there are twelve");
     mutate::remove_request(&mut capture, last);
-    let lines = standing(&capture);
+    let lines = conclusive(&capture);
     assert!(lines.len() == 1 && lines[0].contains("memory-written"), "{lines:?}");
 }
 
 /// The call is missing, so its transaction is unknown when the reply is read.
 #[test]
-fn a_reply_in_a_read_chunk_is_read_though_its_call_is_missing() {
+fn reply_in_a_read_chunk_is_known_without_its_call() {
     let mut capture = pulled();
     let xid = capture.packets[index_of(&capture, is_done)].xid();
     let call = index_of(&capture, |packet| packet.source() == CLIENT && packet.xid() == xid);
     capture.packets.remove(call);
-    assert_eq!(standing(&capture), [""; 0]);
+    assert_eq!(conclusive(&capture), [""; 0]);
 }
 
 /// A header that cannot be parsed may list any memory.
 #[test]
-fn a_call_of_another_version_may_have_advertised_what_is_written() {
+fn call_of_another_version_may_have_advertised_the_memory() {
     let mut capture = basic();
     let is_bare = |packet: &Packet| {
         packet.source() == CLIENT && packet.starts_message() && mutate::header_length(packet) == 28
@@ -544,7 +544,7 @@ fn a_call_of_another_version_may_have_advertised_what_is_written() {
 
 /// Memory of a Read chunk and of a Write chunk, of calls that list nothing else.
 #[test]
-fn memory_of_each_kind_of_chunk_is_not_touched_after_the_reply() {
+fn access_after_the_reply_is_found_for_each_kind_of_chunk() {
     const READ_OF_SIX: u32 = 0xd4fc_0516;
     let reads = |packet: &Packet| packet.opcode() == opcode::READ_REQUEST;
     let handle = handle_of(&bulk(), READ_OF_SIX);
@@ -561,7 +561,7 @@ fn memory_of_each_kind_of_chunk_is_not_touched_after_the_reply() {
         let again = capture.packets[touched].clone();
         let (_, _, length) = again.reth().expect("both have it");
         mutate::insert_request(&mut capture, reply + 1, again, length.div_ceil(1024));
-        let lines = standing(&capture);
+        let lines = conclusive(&capture);
         assert!(lines.len() == 1 && lines[0].contains("memory-after-reply"), "{lines:?}");
     }
 }
@@ -569,7 +569,7 @@ fn memory_of_each_kind_of_chunk_is_not_touched_after_the_reply() {
 /// A missing packet may have ended the transaction or advertised the memory again. For memory that
 /// was not advertised, only packets of its owner matter.
 #[test]
-fn a_lost_packet_leaves_doubt() {
+fn lost_packet_makes_the_finding_inconclusive() {
     let bare = |capture: &Capture, sender| {
         index_of(capture, |packet| packet.source() == sender && packet.starts_message())
     };
@@ -584,14 +584,14 @@ fn a_lost_packet_leaves_doubt() {
     let unadvertised = |capture: &mut Capture| {
         write_again(capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
     };
-    let stands = [Verdict::Stands];
+    let conclusive = [Verdict::Certain];
     let doubtful = [Verdict::Inconclusive];
-    for (sender, expected) in [(CLIENT, [doubtful, doubtful]), (SERVER, [doubtful, stands])] {
+    for (sender, expected) in [(CLIENT, [doubtful, doubtful]), (SERVER, [doubtful, conclusive])] {
         let mut altered = [basic(), basic()];
         past_end(&mut altered[0]);
         unadvertised(&mut altered[1]);
-        assert_eq!(verdicts(&altered[0], "memory-segment-end"), stands);
-        assert_eq!(verdicts(&altered[1], "memory-advertised"), stands);
+        assert_eq!(verdicts(&altered[0], "memory-segment-end"), conclusive);
+        assert_eq!(verdicts(&altered[1], "memory-advertised"), conclusive);
         for capture in &mut altered {
             let lost = bare(capture, sender);
             capture.packets.remove(lost);
@@ -603,7 +603,7 @@ fn a_lost_packet_leaves_doubt() {
 
 /// Any one of several RDMA Writes may be missing; its bytes are counted.
 #[test]
-fn what_was_not_written_is_counted() {
+fn unwritten_bytes_are_counted() {
     for (sample, index, chunks, claimed, unwritten) in [
         ("nfs4.1-basic", 1033, "the Reply chunk", 108, 100),
         ("nfs4.1-basic", 1034, "the Reply chunk", 108, 8),
@@ -622,7 +622,7 @@ fn what_was_not_written_is_counted() {
         let message = format!(
             "the reply returns {claimed} bytes in {chunks}, but {unwritten} of them were not written"
         );
-        assert_eq!((finding.verdict, &finding.message), (Verdict::Stands, &message), "{sample}");
+        assert_eq!((finding.verdict, &finding.message), (Verdict::Certain, &message), "{sample}");
         let written = Value::Bytes(claimed - unwritten as u64);
         assert_eq!((&finding.observed, &finding.allowed), (&Some(written), &Some(Value::Bytes(claimed))));
         assert_eq!(finding.by_requester, Some(false), "{sample}");
@@ -631,7 +631,7 @@ fn what_was_not_written_is_counted() {
 
 /// The arguments of a failed call need not be read completely.
 #[test]
-fn an_argument_of_a_call_that_fails_need_not_be_read() {
+fn arguments_of_a_failed_call_need_not_be_read() {
     const WRITE: u32 = 0x49fc_0516;
     let mut capture = bulk();
     let read = index_of(&capture, |packet| packet.opcode() == opcode::READ_REQUEST);
@@ -647,8 +647,8 @@ fn an_argument_of_a_call_that_fails_need_not_be_read() {
 /// If two segments overlap, a later RDMA Write may have overwritten an earlier one; not if they are
 /// adjacent.
 #[test]
-fn what_was_not_written_is_uncertain_where_segments_overlap() {
-    for (overlap, verdict) in [(0, Verdict::Stands), (1, Verdict::Inconclusive)] {
+fn unwritten_bytes_are_uncertain_if_segments_overlap() {
+    for (overlap, verdict) in [(0, Verdict::Certain), (1, Verdict::Inconclusive)] {
         let mut capture = samples::capture("nfs3-basic");
         let call = capture.packets[1162].clone();
         let segments: Vec<(u32, u64, u64)> = mutate::segments(&call)

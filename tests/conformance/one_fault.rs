@@ -24,9 +24,9 @@ const SAMPLE: &str = "nfs3-basic";
 /// Advice is excluded.
 fn faults(sample: &str, alter: impl FnOnce(&mut Capture)) -> Vec<(&'static str, Option<By>)> {
     let capture = samples::capture(sample);
-    let stands =
-        |finding: &&Finding| finding.verdict == Verdict::Stands && rule(finding).level < Level::Advice;
-    let mut usual: Vec<String> = findings(&capture).iter().filter(stands).map(line).collect();
+    let is_fault =
+        |finding: &&Finding| finding.verdict == Verdict::Certain && rule(finding).level < Level::Advice;
+    let mut usual: Vec<String> = findings(&capture).iter().filter(is_fault).map(line).collect();
     let mut altered = capture;
     alter(&mut altered);
     let is_new = |finding: &&Finding| match usual.iter().position(|usual| *usual == line(finding)) {
@@ -37,7 +37,7 @@ fn faults(sample: &str, alter: impl FnOnce(&mut Capture)) -> Vec<(&'static str, 
         None => true,
     };
     let found = findings(&altered);
-    let new = found.iter().filter(stands).filter(is_new);
+    let new = found.iter().filter(is_fault).filter(is_new);
     let by = |requester| if requester { By::Requester } else { By::Responder };
     let mut faults: Vec<_> = new.map(|finding| (rule(finding).id, finding.by_requester.map(by))).collect();
     faults.sort_unstable_by_key(|(id, _)| *id);
@@ -85,34 +85,35 @@ fn set_position(capture: &mut Capture, change: impl FnOnce(u32) -> u32) {
 }
 
 #[test]
-fn an_operation_that_goes_astray_is_not_one_that_is_lacking_too() {
-    let astray = [("memory-advertised", Some(By::Responder))];
+fn misdirected_operation_is_one_fault() {
+    let expected = [("memory-advertised", Some(By::Responder))];
     for kind in [opcode::READ_REQUEST, opcode::WRITE_ONLY, opcode::WRITE_FIRST] {
         for far in [(0, 0x4400), (1 << 32, 0)] {
             let found = faults(SAMPLE, |capture| {
                 name(first(capture, kind), |(address, rkey, length)| (address + far.0, rkey ^ far.1, length));
             });
-            assert_eq!(found, astray, "opcode {kind:#04x}, {far:x?}");
+            assert_eq!(found, expected, "opcode {kind:#04x}, {far:x?}");
         }
     }
 }
 
-/// The requests overlap: they ask for as many bytes as the chunk has, but not for its first four.
+/// The requests overlap: together they are as long as the chunk, but do not cover its first four
+/// bytes.
 #[test]
-fn bytes_that_no_request_asked_for_were_not_read() {
+fn bytes_without_a_request_were_not_read() {
     let mut capture = samples::capture(SAMPLE);
     name(first(&mut capture, opcode::READ_REQUEST), |(address, rkey, length)| (address + 4, rkey, length));
     let [call, reply] = [call(&mut capture).number, reply(&mut capture).number];
     let found = findings(&capture);
     let found: Vec<&Finding> = found.iter().filter(|finding| rule(finding).id == "memory-read").collect();
     let [finding] = found[..] else { panic!("{found:?}") };
-    assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
+    assert_eq!((finding.verdict, finding.by_requester), (Verdict::Certain, Some(false)));
     assert_eq!(finding.message, "success, but only 262140 of 262144 bytes in Read chunks were requested");
     assert_eq!(finding.frames, [call, reply]);
 }
 
 #[test]
-fn a_position_that_is_wrong_is_one_fault() {
+fn wrong_position_is_one_fault() {
     let by = Some(By::Requester);
     type Case = (fn(u32) -> u32, &'static str);
     let cases: [Case; 3] = [
@@ -130,7 +131,7 @@ fn a_position_that_is_wrong_is_one_fault() {
 
 /// The Responder reads the item, not the rest of the chunk.
 #[test]
-fn a_read_chunk_that_is_longer_than_its_item_is_one_fault() {
+fn read_chunk_longer_than_its_item_is_one_fault() {
     let found = faults(SAMPLE, |capture| {
         let call = call(capture);
         let length = call.payload().start + 28;
@@ -141,12 +142,12 @@ fn a_read_chunk_that_is_longer_than_its_item_is_one_fault() {
 }
 
 #[test]
-fn returned_segments_that_change_places_are_one_fault() {
+fn swapped_returned_segments_are_one_fault() {
     /// A READ with a Write chunk of two segments.
     const READ_OF_TWO: u32 = 0xfa8a_5ddc;
     let found = faults("nfs4.2-mtu4096-large-io", |capture| {
-        let is_it = |packet: &Packet| packet.source() == SERVER && packet.xid() == Some(READ_OF_TWO);
-        let index = index_of(capture, is_it);
+        let is_wanted = |packet: &Packet| packet.source() == SERVER && packet.xid() == Some(READ_OF_TWO);
+        let index = index_of(capture, is_wanted);
         mutate::change_message(&mut capture.packets[index], |reply| reply.writes[0].swap(0, 1));
     });
     assert_eq!(found, [("returned-chunk-segments", Some(By::Responder))]);
@@ -154,13 +155,13 @@ fn returned_segments_that_change_places_are_one_fault() {
 
 /// The bytes after a First packet that is too short are not where they should be.
 #[test]
-fn an_rdma_write_that_is_too_short_is_one_fault() {
+fn too_short_rdma_write_is_one_fault() {
     for sample in [SAMPLE, "nfs4.2-basic", "nfs4.2-mtu4096-large-io"] {
         for lacking in [4, 512] {
             let found = faults(sample, |capture| {
                 let write = first(capture, opcode::WRITE_FIRST);
                 let bytes = write.data[write.payload().start - 16..write.payload().end - lacking].to_vec();
-                write.set_behind_bth(&bytes);
+                write.set_after_bth(&bytes);
             });
             assert_eq!(found, [("packet-length", Some(By::Responder))], "{sample} {lacking}");
         }
@@ -170,7 +171,7 @@ fn an_rdma_write_that_is_too_short_is_one_fault() {
 /// The path MTU of the REQ is wrong, or the packets of both ends are: the capture does not show
 /// which.
 #[test]
-fn a_path_mtu_that_no_packet_has_is_one_fault_of_each_end() {
+fn wrong_path_mtu_gives_only_packet_lengths() {
     for encoding in [1, 2, 4, 5] {
         let found = faults("nfs4.1-basic", |capture| {
             let is_request = |packet: &Packet| packet.cm_attribute() == Some(mutate::attribute::REQ);
@@ -189,7 +190,7 @@ fn a_path_mtu_that_no_packet_has_is_one_fault_of_each_end() {
 }
 
 #[test]
-fn an_xid_that_is_wrong_is_the_fault_of_who_sent_it() {
+fn wrong_xid_is_the_fault_of_its_sender() {
     for (of_reply, by) in [(false, By::Requester), (true, By::Responder)] {
         let found = faults(SAMPLE, |capture| {
             let packet = if of_reply { reply(capture) } else { call(capture) };
@@ -203,21 +204,21 @@ fn an_xid_that_is_wrong_is_the_fault_of_who_sent_it() {
 /// A reply with the XID of another outstanding call. The reply that this call gets later then
 /// matches no call.
 #[test]
-fn a_reply_under_the_xid_of_another_call_is_one_fault() {
+fn reply_with_the_xid_of_another_call_is_one_fault() {
     let capture = crate::memory::side_by_side();
     let count = |capture: &Capture| -> Vec<&str> {
         let found = findings(capture);
-        let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
-        stands
+        let conclusive = found.iter().filter(|finding| finding.verdict == Verdict::Certain);
+        conclusive
             .map(|finding| rule(finding).id)
             .filter(|id| id.starts_with("rpc-") || *id == "header-xid")
             .collect()
     };
     assert_eq!(count(&capture), [""; 0]);
     let mut altered = capture;
-    let asked = index_of(&altered, |packet| packet.xid() == Some(SLOW));
+    let call = index_of(&altered, |packet| packet.xid() == Some(SLOW));
     let early = index_of(&altered, |packet| {
-        packet.number > asked as u64 + 60
+        packet.number > call as u64 + 60
             && packet.starts_message()
             && packet.source() == SERVER
             && packet.u32(packet.payload().start + 12) == 0
@@ -228,7 +229,7 @@ fn a_reply_under_the_xid_of_another_call_is_one_fault() {
 }
 
 #[test]
-fn a_header_that_cannot_be_read_is_one_fault_and_its_acceptance_another() {
+fn unreadable_header_and_its_acceptance_are_two_faults() {
     for (word, value, expected) in [
         (
             PROCEDURE,
@@ -254,7 +255,7 @@ fn a_header_that_cannot_be_read_is_one_fault_and_its_acceptance_another() {
 
 /// GARBAGE_ARGS instead of SUCCESS, followed by the results.
 #[test]
-fn a_status_without_results_in_front_of_some_is_one_fault() {
+fn error_status_followed_by_results_is_one_fault() {
     let found = faults(SAMPLE, |capture| {
         let reply = reply(capture);
         let accept_stat = mutate::header_length(reply) / 4 + 5;
@@ -265,17 +266,17 @@ fn a_status_without_results_in_front_of_some_is_one_fault() {
 
 /// MSG_DENIED with RPC_MISMATCH instead of the verifier and accept_stat, followed by results.
 #[test]
-fn a_reply_that_is_denied_has_no_results() {
+fn denied_reply_has_no_results() {
     let mut capture = samples::capture(SAMPLE);
     let reply = reply(&mut capture);
     let reply_stat = mutate::header_length(reply) / 4 + 2;
     set_word(reply, reply_stat, 1);
-    let (frame, behind) = (reply.number, reply.payload().len() - 4 * reply_stat - 16);
+    let (frame, trailing) = (reply.number, reply.payload().len() - 4 * reply_stat - 16);
     let found = findings(&capture);
     let found: Vec<&Finding> = found.iter().filter(|finding| rule(finding).id == "rpc-results").collect();
     let [finding] = found[..] else { panic!("{found:?}") };
-    assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
-    assert_eq!(finding.message, format!("{behind} bytes after a reply that has no results"));
+    assert_eq!((finding.verdict, finding.by_requester), (Verdict::Certain, Some(false)));
+    assert_eq!(finding.message, format!("{trailing} bytes after a reply that has no results"));
     assert!(finding.frames.contains(&frame), "{finding:?}");
 }
 
@@ -288,14 +289,14 @@ fn change_fpdu(
     change: impl FnOnce(&mut [u8]),
 ) {
     let begin = capture.packets.len() / 10;
-    let is_it = |packet: &&mut Packet| {
+    let is_wanted = |packet: &&mut Packet| {
         let at = iwarp::payload(packet);
         from(u16::from_be_bytes([packet.data[34], packet.data[35]]))
             && packet.data.get(at + 2..at + 4) == Some(&control)
             && usize::from(u16::from_be_bytes([packet.data[at], packet.data[at + 1]])) + 6
                 <= packet.data.len() - at
     };
-    let packet = capture.packets[begin..].iter_mut().find(is_it).expect("the session has such an FPDU");
+    let packet = capture.packets[begin..].iter_mut().find(is_wanted).expect("the session has such an FPDU");
     let at = iwarp::payload(packet);
     change(&mut packet.data[at..]);
 }
@@ -309,7 +310,7 @@ const READ_REQUEST: [u8; 2] = [0x41, 0x41];
 const READ_RESPONSE: [u8; 2] = [0xc1, 0x42];
 
 #[test]
-fn a_field_of_ddp_or_rdmap_that_is_wrong_is_one_fault() {
+fn wrong_ddp_or_rdmap_field_is_one_fault() {
     use iwarp::{CLIENT, SERVER};
     type Case = (&'static str, [u8; 2], fn(&mut [u8]), &'static [&'static str]);
     let of_server: [Case; 11] = [
@@ -333,10 +334,10 @@ fn a_field_of_ddp_or_rdmap_that_is_wrong_is_one_fault() {
     for (cases, from, by) in
         [(&of_server[..], SERVER, By::Responder), (&of_client[..], CLIENT, By::Requester)]
     {
-        for (what, control, change, expected) in cases {
+        for (label, control, change, expected) in cases {
             let found = faults("iwarp-nfs3", |capture| change_fpdu(capture, from, *control, change));
             let expected: Vec<_> = expected.iter().map(|id| (*id, Some(by))).collect();
-            assert_eq!(found, expected, "{what}");
+            assert_eq!(found, expected, "{label}");
         }
     }
 }

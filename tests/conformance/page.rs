@@ -74,7 +74,7 @@ differ, and it has no place for the output of a test case.
 ";
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn page_matches_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/conformance.md");
     let page = page();
     if std::env::var_os("RDMASCOPE_BLESS").is_some() {
@@ -133,7 +133,7 @@ fn write_rule(rule: &Rule, page: &mut String) {
 
 /// The text on a rule that Linux is known to break names the option that allows it.
 #[test]
-fn what_is_known_of_a_rule_says_how_to_allow_it() {
+fn known_violations_name_the_allow_option() {
     let known: Vec<_> =
         rdmascope_conformance::rules().filter_map(|rule| Some((rule.id, rule.known()?))).collect();
     assert_eq!(known.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["invalidation-sender-flag"]);

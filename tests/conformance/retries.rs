@@ -80,7 +80,7 @@ fn call_again(capture: &mut Capture, procedure: u32, status: u32) {
 }
 
 #[test]
-fn a_call_with_more_room_is_another_try() {
+fn call_with_more_room_is_a_valid_retry() {
     let mut capture = version_3();
     refuse_twice(&mut capture, Some(Segment { handle: 7, length: 4096, offset: 0x7000_0000 }));
     assert!(found(&capture, "retry").is_empty());
@@ -93,7 +93,7 @@ fn a_call_with_more_room_is_another_try() {
 
 /// Calls are equal if all their arguments were parsed and are equal.
 #[test]
-fn another_call_or_one_that_cannot_be_read_is_no_retry() {
+fn other_or_unreadable_call_is_no_retry() {
     let retried = |change: fn(&mut Message)| {
         let mut capture = version_3();
         refuse_twice(&mut capture, None);
@@ -115,7 +115,7 @@ fn another_call_or_one_that_cannot_be_read_is_no_retry() {
 
 /// A refused call is remembered even if another one is refused before it is sent again.
 #[test]
-fn a_refused_call_is_remembered_beside_others() {
+fn several_refused_calls_are_remembered() {
     let mut capture = version_3();
     refuse_twice(&mut capture, None);
     let first = send_of(&capture, CLIENT, getattr(&capture));
@@ -127,7 +127,7 @@ fn a_refused_call_is_remembered_beside_others() {
 
 /// A repeated CREATE finds the object, and a repeated REMOVE does not.
 #[test]
-fn what_tells_that_a_call_was_executed_before_depends_on_the_call() {
+fn repeated_execution_is_recognized_by_call_and_status() {
     for (procedure, status, message) in [
         (CREATE, 17, Some("CREATE that was sent again gives NFS3ERR_EXIST")),
         (CREATE, 2, None),
@@ -146,7 +146,7 @@ fn what_tells_that_a_call_was_executed_before_depends_on_the_call() {
 }
 
 #[test]
-fn a_call_that_gives_the_first_reply_was_remembered() {
+fn repeated_first_reply_gives_no_finding() {
     for status in [0, 13] {
         let mut capture = twice();
         call_again(&mut capture, REMOVE, status);

@@ -103,7 +103,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             let mut bytes = callback.data[EXTENSION..callback.payload().end].to_vec();
             let first = operations + 4 - EXTENSION;
             bytes.drain(first..first + 4 + 16 + 4 * 4 + 4);
-            callback.set_behind_bth(&bytes);
+            callback.set_after_bth(&bytes);
         },
         // The reply has a result for it.
         also: &["compound-results"],
@@ -187,12 +187,12 @@ fn recall_by_null() -> Capture {
         // Program, version, procedure, AUTH_NONE twice.
         null.extend([100_003, 4, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat());
         assert_eq!((rdma, call.u32(rpc + 4)), (EXTENSION, 0), "a Send without extension headers, a call");
-        call.set_behind_bth(&null);
+        call.set_after_bth(&null);
         let answer = &mut capture.packets[answer];
         // The header is followed by xid, msg_type, reply_stat, an empty verifier and accept_stat;
         // no results.
         let reply = answer.data[EXTENSION..EXTENSION + 28 + 24].to_vec();
-        answer.set_behind_bth(&reply);
+        answer.set_after_bth(&reply);
     }
     capture
 }
@@ -288,7 +288,7 @@ fn refuse(capture: &mut Capture, nth: usize) {
     let answer = &mut capture.packets[answer];
     let mut error = answer.data[EXTENSION..EXTENSION + 12].to_vec();
     error.extend([4, 2].map(u32::to_be_bytes).concat());
-    answer.set_behind_bth(&error);
+    answer.set_after_bth(&error);
 }
 
 /// The findings of one rule.
@@ -299,7 +299,7 @@ fn found(capture: &Capture, id: &str) -> Vec<Finding> {
 /// RFC 8881, section 18.36.3: the attributes of the backchannel that a server may change, and those
 /// that it may only lower.
 #[test]
-fn a_server_may_lower_sizes_of_the_backchannel_and_nothing_else() {
+fn server_may_only_lower_sizes_of_the_backchannel() {
     // Requested value, granted value, and finding.
     let cases = [
         (OPERATIONS, 4, 2, Some("ca_maxoperations of the backchannel went from 4 to 2")),
@@ -311,9 +311,9 @@ fn a_server_may_lower_sizes_of_the_backchannel_and_nothing_else() {
         (RESPONSE, 4096, 4097, Some("ca_maxresponsesize of the backchannel went from 4096 to 4097")),
         (RESPONSE, 4096, 4096, None),
     ];
-    for (attribute, asked, granted, expected) in cases {
+    for (attribute, requested, granted, expected) in cases {
         let mut capture = basic();
-        set_create_session(&mut capture, Side::Call, BACK + attribute, asked);
+        set_create_session(&mut capture, Side::Call, BACK + attribute, requested);
         set_create_session(&mut capture, Side::Reply, BACK + attribute, granted);
         let found = found(&capture, "reverse-attributes");
         let messages: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
@@ -323,7 +323,7 @@ fn a_server_may_lower_sizes_of_the_backchannel_and_nothing_else() {
 }
 
 #[test]
-fn callbacks_without_an_offer_are_one_finding_that_names_them() {
+fn callbacks_without_an_offer_are_one_finding() {
     let mut capture = recall();
     set_create_session(&mut capture, Side::Call, FLAGS, 0);
     set_create_session(&mut capture, Side::Reply, FLAGS, 0);
@@ -339,7 +339,7 @@ fn callbacks_without_an_offer_are_one_finding_that_names_them() {
 }
 
 #[test]
-fn a_null_call_of_the_nfs_program_needs_an_offer_too() {
+fn null_call_of_the_nfs_program_needs_an_offer() {
     let mut capture = recall_by_null();
     assert!(found(&capture, "reverse-before-offer").is_empty(), "it was offered");
     set_create_session(&mut capture, Side::Call, FLAGS, 0);
@@ -359,7 +359,7 @@ fn a_null_call_of_the_nfs_program_needs_an_offer_too() {
 }
 
 #[test]
-fn without_all_that_the_client_sent_it_is_inconclusive_that_there_was_no_offer() {
+fn missing_offer_is_conclusive_only_without_loss() {
     let mut capture = recall();
     set_create_session(&mut capture, Side::Call, FLAGS, 0);
     set_create_session(&mut capture, Side::Reply, FLAGS, 0);
@@ -378,15 +378,18 @@ fn without_all_that_the_client_sent_it_is_inconclusive_that_there_was_no_offer()
         );
     }
     let half = mutate::keep(&capture, |packet| packet.source() == SERVER || packet.cm_attribute().is_some());
-    let found_there = found(&half, "reverse-before-offer");
-    assert!(found_there.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{found_there:#?}");
+    let found_in_half = found(&half, "reverse-before-offer");
+    assert!(
+        found_in_half.iter().all(|finding| finding.verdict == Verdict::Inconclusive),
+        "{found_in_half:#?}"
+    );
     let later = mutate::without_cm(&capture);
     assert!(found(&later, "reverse-before-offer").is_empty(), "the start of the connection is unknown");
 }
 
 /// The session without an offer, in which the client does not answer the callbacks.
 #[test]
-fn callbacks_that_are_not_answered_needed_an_offer_too() {
+fn unanswered_callbacks_need_an_offer() {
     let mut capture = recall();
     set_create_session(&mut capture, Side::Call, FLAGS, 0);
     set_create_session(&mut capture, Side::Reply, FLAGS, 0);
@@ -396,12 +399,12 @@ fn callbacks_that_are_not_answered_needed_an_offer_too() {
     }
     let found = found(&capture, "reverse-before-offer");
     // Later packets of the client prove that no earlier ones are missing.
-    assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Stands]);
+    assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Certain]);
 }
 
 /// A missing call may have been an offer, even if its reply is missing too.
 #[test]
-fn a_lost_exchange_may_have_been_an_offer() {
+fn lost_exchange_may_have_been_an_offer() {
     let refused = TRIGGERS.iter().find(|trigger| trigger.rule == "reverse-after-refusal").unwrap();
     let mut declined = (refused.control)();
     (refused.alter)(&mut declined);
@@ -423,7 +426,7 @@ fn a_lost_exchange_may_have_been_an_offer() {
 
 /// Callbacks up to the inline threshold fit inline; only longer ones need a chunk.
 #[test]
-fn a_long_callback_is_needed_above_the_inline_threshold() {
+fn long_callback_is_needed_above_the_inline_threshold() {
     let long = |size: u32| {
         let mut capture = recall();
         set_backchannel(&mut capture, REQUEST, size);
@@ -434,7 +437,7 @@ fn a_long_callback_is_needed_above_the_inline_threshold() {
 }
 
 #[test]
-fn an_offer_counts_from_when_it_is_sent() {
+fn offer_counts_from_its_call_on() {
     // The first callback comes before the reply to CREATE_SESSION, which is late enough.
     let mut capture = recall();
     let create = |capture: &Capture, side| {
@@ -465,7 +468,7 @@ fn an_offer_counts_from_when_it_is_sent() {
 }
 
 #[test]
-fn an_offer_that_comes_after_the_answer_is_too_late() {
+fn offer_after_the_callbacks_is_too_late() {
     let mut capture = recall();
     set_create_session(&mut capture, Side::Call, FLAGS, 0);
     set_create_session(&mut capture, Side::Reply, FLAGS, 0);
@@ -487,15 +490,15 @@ fn an_offer_that_comes_after_the_answer_is_too_late() {
     destroy.set_u32(operation(destroy), 41);
     let mut bytes = destroy.data[EXTENSION..destroy.payload().end].to_vec();
     bytes.extend([3, 0].map(u32::to_be_bytes).concat());
-    destroy.set_behind_bth(&bytes);
+    destroy.set_after_bth(&bytes);
     let found = found(&capture, "reverse-before-offer");
     let [finding] = &found[..] else { panic!("{found:#?}") };
     assert_eq!(finding.message, "2 callbacks over a connection before the client offered it for them");
-    assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[132, 140, frame][..]));
+    assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Certain, &[132, 140, frame][..]));
 }
 
 #[test]
-fn limits_are_kept_up_to_the_last_byte_and_operation() {
+fn limits_of_the_backchannel_are_exact() {
     let mut capture = recall();
     let callback = &capture.packets[nth_callback(&capture, 0)];
     let length = callback.payload().len() as u32 - 28;
@@ -511,7 +514,7 @@ fn limits_are_kept_up_to_the_last_byte_and_operation() {
 }
 
 #[test]
-fn a_session_that_another_connection_may_have_created_has_no_limits() {
+fn session_of_another_connection_has_no_known_limits() {
     let mut capture = recall();
     set_backchannel(&mut capture, OPERATIONS, 1);
     // An unreadable call may have bound the connection to another session.
@@ -529,7 +532,7 @@ fn a_session_that_another_connection_may_have_created_has_no_limits() {
 }
 
 #[test]
-fn a_long_callback_that_the_client_takes_is_no_fault() {
+fn long_callback_that_the_client_reads_is_no_fault() {
     let mut capture = with_long_calls();
     make_long(&mut capture, 0, true);
     let found: Vec<Finding> =
@@ -545,7 +548,7 @@ fn a_long_callback_that_the_client_takes_is_no_fault() {
 }
 
 #[test]
-fn credits_of_the_reverse_direction_are_judged_by_themselves() {
+fn credits_of_the_reverse_direction_are_judged_separately() {
     let mut capture = recall();
     let answer = answer_of(&capture, nth_callback(&capture, 0));
     let answer = &mut capture.packets[answer];

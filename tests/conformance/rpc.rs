@@ -322,7 +322,7 @@ fn set_reply(capture: &mut Capture, status: &[u32]) {
     let packet = &mut capture.packets[reply];
     let kept = packet.data[packet.payload()][..36].to_vec();
     packet.set_opcode(opcode::SEND_ONLY);
-    packet.set_behind_bth(&[kept, words(status)].concat());
+    packet.set_after_bth(&[kept, words(status)].concat());
 }
 
 /// Sets the words after the msg_type of a denied reply and drops the rest.
@@ -331,7 +331,7 @@ fn set_denied(capture: &mut Capture, denied: &[u32]) {
     let packet = &mut capture.packets[reply];
     let kept = packet.data[packet.payload()][..36].to_vec();
     packet.set_opcode(opcode::SEND_ONLY);
-    packet.set_behind_bth(&[kept, words(denied)].concat());
+    packet.set_after_bth(&[kept, words(denied)].concat());
 }
 
 /// Sets the XID of the header and of the RPC message.
@@ -350,9 +350,9 @@ fn repeat_call(capture: &mut Capture, change: impl FnOnce(&mut [u8])) {
 }
 
 /// The rules of this subject with conclusive findings.
-fn standing(capture: &Capture) -> Vec<&'static str> {
-    let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
-    found(capture, "rpc").iter().filter(stands).map(|finding| rule(finding).id).collect()
+fn conclusive(capture: &Capture) -> Vec<&'static str> {
+    let is_conclusive = |finding: &&Finding| finding.verdict == Verdict::Certain;
+    found(capture, "rpc").iter().filter(is_conclusive).map(|finding| rule(finding).id).collect()
 }
 
 /// The rules of this subject with an inconclusive finding.
@@ -384,7 +384,7 @@ fn set_credential(capture: &mut Capture, body: &[u8]) {
 
 /// The largest number of groups, the longest machine name and the longest credential of RFC 5531.
 #[test]
-fn the_largest_credentials() {
+fn largest_credentials_are_allowed() {
     for body in [auth_sys(0, 16), auth_sys(255, 16), [&auth_sys(0, 0)[..], &[0; 380]].concat()] {
         let mut capture = version_3();
         // XDR pads the name.
@@ -398,53 +398,53 @@ fn the_largest_credentials() {
 }
 
 #[test]
-fn a_call_sent_twice_may_have_two_replies() {
+fn call_sent_twice_may_have_two_replies() {
     let mut capture = nfs3();
     let (_, reply) = exchange(&capture);
     let bytes = capture.packets[reply].data[capture.packets[reply].payload()].to_vec();
     repeat_call(&mut capture, |_| {});
     insert(&mut capture, reply + 1, SERVER, opcode::SEND_ONLY, &bytes);
-    assert_eq!(standing(&capture), ["rpc-call-repeated"]);
+    assert_eq!(conclusive(&capture), ["rpc-call-repeated"]);
     assert!(inconclusive(&capture).is_empty());
 }
 
 #[test]
-fn a_second_reply_to_a_call_sent_once_answers_nothing() {
+fn second_reply_to_a_call_sent_once_is_found() {
     let mut capture = nfs3();
     let (_, reply) = exchange(&capture);
     let bytes = capture.packets[reply].data[capture.packets[reply].payload()].to_vec();
     insert(&mut capture, reply, SERVER, opcode::SEND_ONLY, &bytes);
-    assert_eq!(standing(&capture), ["rpc-reply-without-call"]);
+    assert_eq!(conclusive(&capture), ["rpc-reply-without-call"]);
 }
 
 #[test]
-fn a_reply_whose_call_the_capture_lacks_is_no_violation() {
+fn reply_without_its_call_is_inconclusive() {
     let mut capture = basic();
     let (call, _) = exchange(&capture);
     capture.packets.remove(call);
-    assert!(standing(&capture).is_empty());
+    assert!(conclusive(&capture).is_empty());
     assert_eq!(inconclusive(&capture), ["rpc-reply-without-call"]);
 }
 
 #[test]
-fn a_call_whose_arguments_differ_is_another_call() {
+fn call_with_other_arguments_is_another_call() {
     let mut capture = nfs3();
     // The last word of the arguments.
     repeat_call(&mut capture, |bytes| *bytes.last_mut().expect("it has some") ^= 1);
-    assert_eq!(standing(&capture), ["rpc-xid-reused"]);
+    assert_eq!(conclusive(&capture), ["rpc-xid-reused"]);
 }
 
 #[test]
-fn a_call_whose_credential_differs_is_the_same_call() {
+fn call_with_another_credential_is_the_same_call() {
     let mut capture = nfs3();
     // The stamp of AUTH_SYS, the first word of its body.
     repeat_call(&mut capture, |bytes| bytes[28 + 35] ^= 1);
-    assert_eq!(standing(&capture), ["rpc-call-repeated"]);
+    assert_eq!(conclusive(&capture), ["rpc-call-repeated"]);
 }
 
 /// RFC 8167, section 2.4.1: each direction has its own XIDs.
 #[test]
-fn both_directions_may_use_one_xid_at_once() {
+fn both_directions_may_use_the_same_xid() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
     let is_callback = |packet: &&Packet| {
         packet.starts_message() && packet.source() == SERVER && packet.u32(packet.payload().start + 32) == 0
@@ -469,7 +469,7 @@ fn both_directions_may_use_one_xid_at_once() {
 /// The same calls on two concurrent connections, and on one between other hosts: no call is
 /// unanswered on either.
 #[test]
-fn xids_of_other_connections_do_not_matter() {
+fn connections_have_separate_xids() {
     let first = basic();
     let mut second = first.clone();
     mutate::renumber_qp(&mut second, SERVER, 0x31);
@@ -483,49 +483,49 @@ fn xids_of_other_connections_do_not_matter() {
     withhold(&mut capture, reply);
     mutate::readdress(&mut second, CLIENT, core::net::Ipv4Addr::new(10, 77, 0, 9));
     second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
-    assert_eq!(standing(&mutate::merge(&capture, &second)), ["rpc-call-unanswered"]);
+    assert_eq!(conclusive(&mutate::merge(&capture, &second)), ["rpc-call-unanswered"]);
 }
 
 /// If the capture lacks packets, a missing reply may be among them, so it is uncertain that the
 /// call was not answered.
 #[test]
-fn a_reply_that_the_capture_lacks_was_not_left_out() {
+fn missing_reply_is_inconclusive() {
     let mut capture = twice();
     let (_, reply) = last_of_first(&capture);
     let number = capture.packets[reply].number;
     capture.packets.retain(|packet| packet.number != number);
     assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
     // The call is sent again in any case.
-    assert_eq!(standing(&capture), ["rpc-replay"]);
+    assert_eq!(conclusive(&capture), ["rpc-replay"]);
 }
 
 /// Only a complete capture of the connection proves that a call was not answered. Then no other
 /// call may have its XID.
 #[test]
-fn another_call_may_have_the_xid_of_one_that_was_perhaps_answered() {
+fn xid_of_a_possibly_answered_call_may_be_reused() {
     let verdicts = |capture: &Capture| -> Vec<Verdict> {
         found(capture, "rpc-replay-differs").iter().map(|finding| finding.verdict).collect()
     };
-    let mut whole = twice();
-    let (_, reply) = exchange(&whole);
-    let number = whole.packets[reply].number;
+    let mut original = twice();
+    let (_, reply) = exchange(&original);
+    let number = original.packets[reply].number;
     let lost = {
-        let mut capture = whole.clone();
+        let mut capture = original.clone();
         exchange_xids(&mut capture);
         mutate::keep(&capture, |packet| packet.number != number)
     };
     assert_eq!(verdicts(&lost), [Verdict::Inconclusive], "the capture lacks the reply");
-    withhold(&mut whole, reply);
-    exchange_xids(&mut whole);
-    assert_eq!(verdicts(&whole), [Verdict::Stands]);
-    let start = whole.packets.iter().position(Packet::is_rc).expect("it has requests");
-    whole.packets.drain(..start);
-    assert_eq!(verdicts(&whole), [Verdict::Inconclusive], "the capture lacks the beginning");
+    withhold(&mut original, reply);
+    exchange_xids(&mut original);
+    assert_eq!(verdicts(&original), [Verdict::Certain]);
+    let start = original.packets.iter().position(Packet::is_rc).expect("it has requests");
+    original.packets.drain(..start);
+    assert_eq!(verdicts(&original), [Verdict::Inconclusive], "the capture lacks the beginning");
 }
 
 /// All unanswered calls may be sent again, including those of the server.
 #[test]
-fn every_call_that_was_left_is_known_when_it_comes_again() {
+fn each_unanswered_call_is_recognized_when_repeated() {
     let mut capture = twice();
     for nth in [20, 30] {
         let (_, reply) = of_first(&capture)[nth];
@@ -554,17 +554,17 @@ fn every_call_that_was_left_is_known_when_it_comes_again() {
 /// A reply and its acknowledgement may both be missing: after the last exchange no packet shows
 /// that.
 #[test]
-fn the_last_reply_may_be_lost_with_its_acknowledgement() {
+fn last_reply_may_be_lost_with_its_acknowledgement() {
     let mut capture = basic();
     let (_, reply) = last_of_first(&capture);
     withhold(&mut capture, reply);
-    assert!(standing(&capture).is_empty());
+    assert!(conclusive(&capture).is_empty());
     assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
 }
 
-/// If all packets of an end have a bad ICRC, that is said of the end, and not of each call.
+/// If all packets of an end have a bad ICRC, one finding names the end, and none names the calls.
 #[test]
-fn an_end_without_right_icrcs_left_no_call_without_a_reply() {
+fn bad_icrcs_of_an_end_are_one_finding() {
     let mut capture = basic();
     for packet in &mut capture.packets {
         if packet.is_roce() && packet.source() == SERVER {
@@ -578,29 +578,29 @@ fn an_end_without_right_icrcs_left_no_call_without_a_reply() {
 
 /// If the capture shows one direction too late, replies precede their calls.
 #[test]
-fn half_flows_shifted_against_each_other_break_nothing() {
-    let whole = basic();
+fn shifted_half_flows_give_no_finding() {
+    let original = basic();
     for (sender, by) in [(CLIENT, 3_000_000), (SERVER, 3_000_000), (CLIENT, 50_000_000), (SERVER, 50_000_000)]
     {
-        let mut late = mutate::keep(&whole, |packet| packet.source() == sender);
+        let mut late = mutate::keep(&original, |packet| packet.source() == sender);
         late.packets.iter_mut().for_each(|packet| packet.time += by);
-        let other = mutate::keep(&whole, |packet| packet.source() != sender);
-        assert!(standing(&mutate::merge(&late, &other)).is_empty(), "{sender} by {by}");
+        let other = mutate::keep(&original, |packet| packet.source() != sender);
+        assert!(conclusive(&mutate::merge(&late, &other)).is_empty(), "{sender} by {by}");
     }
 }
 
 /// The last auth_stat that RFC 5531 defines, for RPCSEC_GSS.
 #[test]
-fn an_auth_stat_that_is_defined_is_right() {
+fn last_defined_auth_stat_is_allowed() {
     let mut capture = basic();
     set_denied(&mut capture, &[1, 1, 14]);
-    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+    assert!(conclusive(&capture).is_empty(), "{:?}", conclusive(&capture));
 }
 
-/// A reply to the first of two calls with the same XID is no fault of the Responder, whatever
-/// chunks and handles it names.
+/// A reply to the first of two calls with the same XID is no fault of the Responder, regardless of
+/// its chunks and handles.
 #[test]
-fn one_who_reuses_an_xid_is_accused_alone() {
+fn reused_xid_accuses_only_the_requester() {
     let mut capture = large();
     let call = send_of(&capture, CLIENT, EXCHANGE_ID);
     let packet = &capture.packets[call];
@@ -610,13 +610,13 @@ fn one_who_reuses_an_xid_is_accused_alone() {
     message.reply.iter_mut().flatten().for_each(|segment| segment.handle ^= 0x10_0000);
     insert(&mut capture, call, CLIENT, opcode::SEND_ONLY, &message.build());
     let found = rdmascope_tests::judged::findings(&capture);
-    let standing: Vec<&str> =
+    let violations: Vec<&str> =
         found.iter().filter(|finding| is_new_violation(finding)).map(|finding| rule(finding).id).collect();
-    assert_eq!(standing, ["rpc-xid-reused"], "{:#?}", found.iter().map(line).collect::<Vec<_>>());
+    assert_eq!(violations, ["rpc-xid-reused"], "{:#?}", found.iter().map(line).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_reply_to_the_first_of_two_calls_may_invalidate_its_handle() {
+fn reply_to_the_first_of_two_calls_may_invalidate_its_handle() {
     let mut capture = basic();
     let reply = capture.packets.iter().position(|packet| packet.ieth().is_some()).expect("one invalidates");
     let xid = capture.packets[reply].xid().expect("it is a message");

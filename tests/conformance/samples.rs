@@ -18,8 +18,8 @@ const KNOWN: &[(&str, &str, &[u64], &str)] = &[
 
 /// Linux's server only stores whether the client set R, and sends its own private data with R
 /// clear. Then it invalidates one handle of each call that has only one. RFC 8797, section 4.1
-/// allows that only if both peers set R, and requires plain Sends otherwise. The client takes no
-/// harm: its trace shows each as xprtrdma_mr_reminv.
+/// allows that only if both peers set R, and requires plain Sends otherwise. The client accepts
+/// these: its trace shows each as xprtrdma_mr_reminv.
 const SERVER_CLEARS_R: &str = "the server invalidates remotely although its own R is clear";
 
 /// Whether real kernels break the rule of this finding. Sessions altered from theirs do as well.
@@ -42,7 +42,7 @@ pub(crate) fn violations(sample: &str, capture: &Capture) -> Vec<String> {
 }
 
 #[test]
-fn real_sessions_break_nothing_but_what_is_known() {
+fn real_sessions_have_only_known_violations() {
     let mut wrong = Vec::new();
     for sample in samples::ALL {
         for finding in findings(&samples::capture(sample)) {
@@ -60,7 +60,7 @@ fn real_sessions_break_nothing_but_what_is_known() {
 }
 
 #[test]
-fn what_is_known_is_found() {
+fn known_violations_are_found() {
     for (sample, id, frames, _) in KNOWN {
         let found = findings(&samples::capture(sample))
             .into_iter()
@@ -86,27 +86,27 @@ fn lost_packets_are_no_violation(sample: &str, chosen: impl Fn(usize) -> bool) {
 }
 
 #[test]
-fn a_lost_packet_is_no_violation() {
+fn lost_packet_is_no_violation() {
     lost_packets_are_no_violation("nfs4.1-backchannel-recall", |_| true);
 }
 
 #[test]
-fn a_lost_packet_among_bulk_is_no_violation() {
+fn lost_packet_among_bulk_is_no_violation() {
     lost_packets_are_no_violation("nfs4.2-basic", |index| index % 5 == 0);
 }
 
 #[test]
-fn a_lost_packet_among_large_transfers_is_no_violation() {
+fn lost_packet_among_large_transfers_is_no_violation() {
     lost_packets_are_no_violation("nfs4.2-mtu4096-large-io", |index| index % 7 == 0);
 }
 
 #[test]
-fn a_capture_that_starts_in_the_middle_shows_no_violation() {
+fn capture_from_the_middle_shows_no_violation() {
     let mut wrong = Vec::new();
     for sample in samples::MOUNTS {
-        let whole = samples::capture(sample);
-        for start in (0..whole.packets.len()).step_by(97) {
-            let later = Capture { link: whole.link, packets: whole.packets[start..].to_vec() };
+        let original = samples::capture(sample);
+        for start in (0..original.packets.len()).step_by(97) {
+            let later = Capture { link: original.link, packets: original.packets[start..].to_vec() };
             let found = findings(&later);
             let broken = found.iter().filter(|finding| is_violation(finding)).filter(|finding| {
                 !KNOWN.iter().any(|(known, id, frames, _)| {

@@ -290,29 +290,29 @@ fn verdicts(capture: &Capture, prefix: &str) -> Vec<Verdict> {
 
 /// If one packet of the client is missing as well, the requests in between are unknown.
 #[test]
-fn a_call_that_the_capture_lacks_skips_no_sequence_id() {
-    let whole = basic();
-    let exchanges = exchanges(&whole).into_iter().enumerate();
+fn missing_call_skips_no_sequence_id() {
+    let original = basic();
+    let exchanges = exchanges(&original).into_iter().enumerate();
     for (_, (call, _)) in exchanges.filter(|(index, _)| *index < 9 || index % 9 == 0) {
-        let number = whole.packets[call].number;
-        let rest = mutate::keep(&whole, |packet| packet.number != number);
+        let number = original.packets[call].number;
+        let rest = mutate::keep(&original, |packet| packet.number != number);
         let found = found(&rest, "session-s");
         assert!(found.is_empty(), "without {number}: {:?}", found.iter().map(line).collect::<Vec<_>>());
     }
 }
 
-/// Nor does one that the capture cut: it may have the sequence ID in between.
+/// A call that the snap length cut may have the sequence ID in between.
 #[test]
-fn a_call_that_the_capture_cut_skips_no_sequence_id() {
-    let whole = basic();
-    let call = send_of(&whole, CLIENT, ACCESS);
-    let message = Message::of(&whole.packets[call]);
-    let behind = whole.packets[call].payload().end - message.payload.len();
+fn truncated_call_skips_no_sequence_id() {
+    let original = basic();
+    let call = send_of(&original, CLIENT, ACCESS);
+    let message = Message::of(&original.packets[call]);
+    let start = original.packets[call].payload().end - message.payload.len();
     // Within the procedure; before the minor version; before the operations; before the end of
     // SEQUENCE.
     for kept in [20, arguments_at(&message) + 4, arguments_at(&message) + 8, sequence_at(&message) + 20] {
-        let mut capture = whole.clone();
-        capture.packets[call].data.truncate(behind + kept);
+        let mut capture = original.clone();
+        capture.packets[call].data.truncate(start + kept);
         let found = found(&capture, "session-s");
         assert!(found.is_empty(), "{kept} bytes: {:?}", found.iter().map(line).collect::<Vec<_>>());
     }
@@ -321,7 +321,7 @@ fn a_call_that_the_capture_cut_skips_no_sequence_id() {
 /// Requests in between may have been sent over another connection of the session that was not
 /// captured.
 #[test]
-fn sequence_ids_that_go_on_elsewhere_are_no_evidence() {
+fn skipped_sequence_ids_are_inconclusive() {
     let mut capture = basic();
     let first = Message::of(&capture.packets[send_of(&capture, CLIENT, ACCESS)]);
     let from = sequence_of(&first)[0];
@@ -336,7 +336,7 @@ fn sequence_ids_that_go_on_elsewhere_are_no_evidence() {
 /// Two connections take turns and only one was captured; and a session with more slots than the
 /// capture shows.
 #[test]
-fn every_second_request_elsewhere_is_no_evidence() {
+fn requests_on_another_connection_are_inconclusive() {
     let mut capture = basic();
     each_call(&mut capture, |message, at| {
         message.set_word(at + NUMBER, message.word(at + NUMBER) * 2 - 1);
@@ -346,7 +346,7 @@ fn every_second_request_elsewhere_is_no_evidence() {
     assert_eq!(verdicts.len(), 1, "one per slot");
     // A refusal by the replier proves that the order is wrong.
     refuse(&mut capture, ACCESS, 10063);
-    assert!(self::verdicts(&capture, "session-sequence").contains(&Verdict::Stands));
+    assert!(self::verdicts(&capture, "session-sequence").contains(&Verdict::Certain));
     let mut capture = basic();
     set_call(&mut capture, ACCESS, SLOT, 64);
     assert_eq!(self::verdicts(&capture, "session-slot"), [Verdict::Inconclusive]);
@@ -354,7 +354,7 @@ fn every_second_request_elsewhere_is_no_evidence() {
 
 /// A retransmitted call has the sequence ID of the original.
 #[test]
-fn a_call_may_come_again_under_its_sequence_id() {
+fn retransmitted_call_keeps_its_sequence_id() {
     let mut capture = basic();
     mutate::again(&mut capture, ACCESS, 2);
     assert!(found(&capture, "session-sequence").is_empty());
@@ -362,7 +362,7 @@ fn a_call_may_come_again_under_its_sequence_id() {
 
 /// If SEQUENCE fails, the slot does not change.
 #[test]
-fn a_request_that_is_refused_does_not_use_its_sequence_id() {
+fn refused_request_does_not_use_its_sequence_id() {
     let mut capture = basic();
     let first = Message::of(&capture.packets[send_of(&capture, CLIENT, ACCESS)]);
     let from = sequence_of(&first)[0];
@@ -388,9 +388,9 @@ fn status_flags_are_counted() {
     let [first, between, last] =
         [first, between, last].map(|xid| capture.packets[send_of(&capture, SERVER, xid)].number);
     let found = found(&capture, "session-status-flags");
-    let said: Vec<_> = found.iter().map(|finding| (&finding.message[..], &finding.frames[..])).collect();
+    let reported: Vec<_> = found.iter().map(|finding| (&finding.message[..], &finding.frames[..])).collect();
     assert_eq!(
-        said,
+        reported,
         [
             ("3 SEQUENCE results have SEQ4_STATUS_CB_PATH_DOWN", &[first, last][..]),
             ("a SEQUENCE result has SEQ4_STATUS_RECALLABLE_STATE_REVOKED", &[between]),
@@ -434,13 +434,13 @@ fn side_by_side(capture: &Capture) -> Option<[Sequenced; 2]> {
 /// The order in a capture shows that a request preceded the reply to another one only if they are
 /// far apart.
 #[test]
-fn a_slot_is_busy_for_certain_where_request_and_reply_are_far_apart() {
-    let whole = large();
-    let [first, second] = side_by_side(&whole).expect("it has calls side by side");
-    let [number, slot] = sequence_of(&Message::of(&whole.packets[first.1]));
-    for (is_close, verdict) in [(true, Verdict::Inconclusive), (false, Verdict::Stands)] {
+fn busy_slot_is_conclusive_only_for_distant_packets() {
+    let original = large();
+    let [first, second] = side_by_side(&original).expect("it has calls side by side");
+    let [number, slot] = sequence_of(&Message::of(&original.packets[first.1]));
+    for (is_close, verdict) in [(true, Verdict::Inconclusive), (false, Verdict::Certain)] {
         // The packets after the second call follow at once, or 3 ms later than before.
-        let mut capture = whole.clone();
+        let mut capture = original.clone();
         set_call(&mut capture, second.0, SLOT, slot);
         set_call(&mut capture, second.0, NUMBER, number + 1);
         let time = capture.packets[second.1].time;
@@ -457,20 +457,20 @@ fn a_slot_is_busy_for_certain_where_request_and_reply_are_far_apart() {
 
 /// The highest slot may be used. So may a slot above a limit that the server lowered for a while.
 #[test]
-fn a_slot_that_the_server_gave_up_begins_anew() {
+fn slot_dropped_by_the_server_starts_again() {
     let mut highest = basic();
     set_call(&mut highest, ACCESS, SLOT, 29);
     assert!(found(&highest, "session-slot").is_empty());
 
-    let whole = large();
-    let calls = sequenced(&whole);
-    let is_on_slot = |call: &&Sequenced| sequence_of(&Message::of(&whole.packets[call.1]))[1] == 1;
+    let original = large();
+    let calls = sequenced(&original);
+    let is_on_slot = |call: &&Sequenced| sequence_of(&Message::of(&original.packets[call.1]))[1] == 1;
     let on_slot: Vec<u32> = calls.iter().filter(is_on_slot).map(|call| call.0).collect();
     let (_, later) = on_slot.split_at(on_slot.len() / 2);
     let [.., last] = later else { panic!("slot 1 is used") };
-    let mut capture = whole.clone();
+    let mut capture = original.clone();
     (1..).zip(later).for_each(|(number, xid)| set_call(&mut capture, *xid, NUMBER, number));
-    assert!(verdicts(&capture, "session-sequence").contains(&Verdict::Stands), "its sequence IDs go back");
+    assert!(verdicts(&capture, "session-sequence").contains(&Verdict::Certain), "its sequence IDs go back");
     // sr_highest_slotid and sr_target_highest_slotid of the first reply.
     change_reply(&mut capture, calls[0].0, |reply| {
         [8, 12].into_iter().for_each(|field| reply.set_word(results_at(reply) + 36 + field, 0));
@@ -479,7 +479,7 @@ fn a_slot_that_the_server_gave_up_begins_anew() {
     // From then on the slot is tracked as before.
     set_call(&mut capture, *last, NUMBER, 100);
     refuse(&mut capture, *last, 10063);
-    assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Stands]);
+    assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Certain]);
 }
 
 /// Sets csr_fore_chan_attrs.ca_maxrequests in the result of CREATE_SESSION.
@@ -488,8 +488,8 @@ fn set_most_requests(capture: &mut Capture, most: u32) {
         packet.source() == SERVER && packet.starts_message() && {
             let reply = Message::of(packet);
             // REPLY, no verifier, SUCCESS, NFS4_OK, no tag, one operation.
-            let is_it = [(4, 1), (24, 0), (28, 0), (32, 1), (36, 43)];
-            reply.payload.len() > 100 && is_it.into_iter().all(|(at, word)| reply.word(at) == word)
+            let fields = [(4, 1), (24, 0), (28, 0), (32, 1), (36, 43)];
+            reply.payload.len() > 100 && fields.into_iter().all(|(at, word)| reply.word(at) == word)
         }
     };
     let at = capture.packets.iter().position(creates).expect("it creates a session");
@@ -501,7 +501,7 @@ fn set_most_requests(capture: &mut Capture, most: u32) {
 /// Sessions may have more slots than are tracked. Of slots with equal remainders, only the last one
 /// used is tracked.
 #[test]
-fn slots_of_large_tables_are_followed() {
+fn slots_of_large_tables_are_tracked() {
     let mut capture = basic();
     set_most_requests(&mut capture, 2000);
     // 2000 is not the highest slot ID, which counts from 0.
@@ -514,7 +514,7 @@ fn slots_of_large_tables_are_followed() {
     add_to_call(&mut wrong, ACCESS, NUMBER, u32::MAX - 3);
     let found = found(&wrong, "session-s");
     let [finding] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[970, 974, 976][..]));
+    assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Certain, &[970, 974, 976][..]));
     assert_eq!(finding.message, "sequence ID 146 on slot 1900 after 149");
     // Slots 1900 and 364 take turns with separate sequence IDs. Only the last one used is tracked.
     let mut calls = 0;
@@ -530,7 +530,7 @@ fn slots_of_large_tables_are_followed() {
 
 /// The first request on a slot has sequence ID 1.
 #[test]
-fn the_first_request_of_a_session_has_sequence_id_1() {
+fn first_request_of_a_session_has_sequence_id_1() {
     let mut capture = basic();
     let mut first = None;
     each_call(&mut capture, |call, at| {
@@ -544,9 +544,9 @@ fn the_first_request_of_a_session_has_sequence_id_1() {
     // It did not use the slot, so the next request skips the first sequence ID, which may have been
     // used elsewhere.
     let found = found(&capture, "session-sequence");
-    let mut standing = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
-    let finding = standing.next().expect("it is found");
-    assert_eq!(standing.count(), 0);
+    let mut conclusive = found.iter().filter(|finding| finding.verdict == Verdict::Certain);
+    let finding = conclusive.next().expect("it is found");
+    assert_eq!(conclusive.count(), 0);
     let frames = [CLIENT, SERVER].map(|host| capture.packets[send_of(&capture, host, xid)].number);
     assert_eq!(finding.frames, frames);
     assert_eq!(finding.message, "sequence ID 5 on slot 0 after 0");
@@ -554,7 +554,7 @@ fn the_first_request_of_a_session_has_sequence_id_1() {
 }
 
 #[test]
-fn an_offload_that_is_reported_or_given_up_is_over() {
+fn reported_or_abandoned_offload_gives_no_finding() {
     assert!(found(&large(), "session-offload").is_empty());
     // Any missing packet may be the one that reports it.
     let mut altered = large();
@@ -566,9 +566,9 @@ fn an_offload_that_is_reported_or_given_up_is_over() {
             continue;
         }
         let rest = mutate::keep(&altered, |packet| packet.number != number);
-        assert!(!verdicts(&rest, "session-offload").contains(&Verdict::Stands), "without {number}");
+        assert!(!verdicts(&rest, "session-offload").contains(&Verdict::Certain), "without {number}");
     }
-    // If the session goes on, CB_OFFLOAD may come over the next connection.
+    // If the session continues, CB_OFFLOAD may come over the next connection.
     let destroy = send_of(&altered, CLIENT, 0x158b_5ddc);
     let mut alive = altered.clone();
     mutate::change_message(&mut alive.packets[destroy], |call| {
@@ -579,22 +579,22 @@ fn an_offload_that_is_reported_or_given_up_is_over() {
     assert_eq!(verdicts(&alive, "session-offload"), [Verdict::Inconclusive]);
 }
 
-/// CB_OFFLOAD may come over another connection of the session.
 /// The snap length cuts the stateid in CB_OFFLOAD.
 #[test]
-fn an_offload_whose_report_is_cut_is_not_missed() {
+fn truncated_offload_report_gives_no_violation() {
     let session = samples::capture("nfs4.2-directories");
     for length in (240..320).step_by(8) {
         let found = verdicts(&mutate::cut(&session, length), "session-offload");
-        assert!(!found.contains(&Verdict::Stands), "{length}");
+        assert!(!found.contains(&Verdict::Certain), "{length}");
     }
 }
 
+/// CB_OFFLOAD may come over another connection of the session.
 #[test]
-fn an_offload_may_be_reported_over_another_connection() {
+fn offload_may_be_reported_over_another_connection() {
     let mut altered = large();
     without_offload(&mut altered);
-    assert_eq!(verdicts(&altered, "session-offload"), [Verdict::Stands]);
+    assert_eq!(verdicts(&altered, "session-offload"), [Verdict::Certain]);
     let mut other = large();
     [(SERVER, 0x701), (CLIENT, 0x702)]
         .into_iter()
@@ -604,10 +604,10 @@ fn an_offload_may_be_reported_over_another_connection() {
     assert!(found(&both, "session-offload").is_empty());
     // It only reports the operation that it names.
     let mut unlike = both.clone();
-    let is_it = |packet: &Packet| {
+    let is_callback = |packet: &Packet| {
         packet.source() == SERVER && packet.starts_message() && packet.xid() == Some(OFFLOAD)
     };
-    for packet in unlike.packets.iter_mut().filter(|packet| is_it(packet)) {
+    for packet in unlike.packets.iter_mut().filter(|packet| is_callback(packet)) {
         mutate::change_message(packet, |call| {
             // CB_OFFLOAD with a file handle and the stateid (seqid and other).
             let mut words = (arguments_at(call)..call.payload.len() - 4).step_by(4);
@@ -618,44 +618,44 @@ fn an_offload_may_be_reported_over_another_connection() {
         });
     }
     let verdicts = verdicts(&unlike, "session-offload");
-    assert!(verdicts.contains(&Verdict::Stands), "{verdicts:?}");
+    assert!(verdicts.contains(&Verdict::Certain), "{verdicts:?}");
 }
 
 /// If packets of either host before or after the callback are missing, it is uncertain that the
 /// callback was unanswered.
 #[test]
-fn a_callback_is_unanswered_for_certain_only_where_nothing_is_missing() {
-    let mut whole = recall();
-    let answer = send_of(&whole, CLIENT, SECOND_RECALL);
-    withhold(&mut whole, answer);
-    assert_eq!(verdicts(&whole, "session-callback"), [Verdict::Stands]);
-    let callback = send_of(&whole, SERVER, SECOND_RECALL);
+fn unanswered_callback_is_conclusive_only_without_loss() {
+    let mut original = recall();
+    let answer = send_of(&original, CLIENT, SECOND_RECALL);
+    withhold(&mut original, answer);
+    assert_eq!(verdicts(&original, "session-callback"), [Verdict::Certain]);
+    let callback = send_of(&original, SERVER, SECOND_RECALL);
     let is_call = |packet: &Packet, host| packet.source() == host && packet.starts_message();
-    let before = whole.packets[..callback].iter().rfind(|packet| is_call(packet, CLIENT));
-    let behind = whole.packets[callback + 1..].iter().find(|packet| is_call(packet, SERVER));
-    for lost in [before, behind].map(|packet| packet.expect("the session goes on").number) {
-        let found = found(&mutate::keep(&whole, |packet| packet.number != lost), "session-callback");
+    let before = original.packets[..callback].iter().rfind(|packet| is_call(packet, CLIENT));
+    let after = original.packets[callback + 1..].iter().find(|packet| is_call(packet, SERVER));
+    for lost in [before, after].map(|packet| packet.expect("the session goes on").number) {
+        let found = found(&mutate::keep(&original, |packet| packet.number != lost), "session-callback");
         let [finding] = &found[..] else { panic!("without {lost}: {found:?}") };
         assert_eq!(finding.verdict, Verdict::Inconclusive, "without {lost}: {}", line(finding));
         assert_eq!(finding.message, "the connection was closed while a callback was outstanding");
         assert_eq!(
             (finding.by_requester, &finding.frames[..]),
-            (Some(true), &[whole.packets[callback].number][..])
+            (Some(true), &[original.packets[callback].number][..])
         );
     }
 }
 
 #[test]
-fn a_callback_whose_answer_the_capture_lacks_is_not_unanswered() {
-    let whole = recall();
-    let answer = whole.packets[send_of(&whole, CLIENT, SECOND_RECALL)].number;
-    let rest = mutate::keep(&whole, |packet| packet.number != answer);
-    assert!(!verdicts(&rest, "session-callback").contains(&Verdict::Stands));
+fn missing_answer_to_a_callback_is_no_violation() {
+    let original = recall();
+    let answer = original.packets[send_of(&original, CLIENT, SECOND_RECALL)].number;
+    let rest = mutate::keep(&original, |packet| packet.number != answer);
+    assert!(!verdicts(&rest, "session-callback").contains(&Verdict::Certain));
 }
 
 /// CB_NULL and the callbacks of minor version 0 belong to no session (RFC 7531).
 #[test]
-fn a_callback_without_a_session_is_a_call() {
+fn callback_without_a_session_is_judged_as_a_call() {
     let mut capture = recall();
     crate::chunks::change(&mut capture, SERVER, SECOND_RECALL, |call| {
         let arguments = crate::chunks::arguments_at(call);

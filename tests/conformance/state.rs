@@ -79,7 +79,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| {
             let session = session(capture);
-            behind_sequence(
+            replace_operation(
                 capture,
                 GETATTR,
                 &[&[DESTROY_SESSION], &session[..]].concat(),
@@ -106,7 +106,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| {
             reclaim_one_file_system(capture);
-            behind_sequence(capture, GETATTR, &[RECLAIM_COMPLETE, 0], &[RECLAIM_COMPLETE, 0]);
+            replace_operation(capture, GETATTR, &[RECLAIM_COMPLETE, 0], &[RECLAIM_COMPLETE, 0]);
         },
         also: &[],
         shows: shown(By::Requester, &[84, 88, 390, 392], "", ""),
@@ -115,7 +115,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         rule: "state-reclaim-repeated",
         alteration: "a second RECLAIM_COMPLETE succeeds",
         control: basic,
-        alter: |capture| behind_sequence(capture, GETATTR, &[RECLAIM_COMPLETE, 0], &[RECLAIM_COMPLETE, 0]),
+        alter: |capture| replace_operation(capture, GETATTR, &[RECLAIM_COMPLETE, 0], &[RECLAIM_COMPLETE, 0]),
         also: &[],
         shows: shown(By::Responder, &[24, 26, 390, 392], "", ""),
     },
@@ -129,8 +129,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// A script of a client with a read delegation that it uses, and another client that opens the file
-/// with `access` meanwhile.
+/// A script of a client with a read delegation, and another client that opens the file with
+/// `access` while the first one uses the delegation.
 fn two_clients(access: &str) -> String {
     format!(
         "- create:1,s | - create:2,t | s.0.1 putfh:f share:1,fh,x.1,d.1,1 getfh:f | later \
@@ -240,12 +240,12 @@ fn lock_and_unlock(capture: &mut Capture, locking: &Locking) {
         // A new lock-owner: its open stateid, and a client ID with its name.
         [&lock[..], &[1, 0, 1, 5, 5, file, 0, 0, 0, 4, locking.owners[index]]].concat()
     });
-    behind(capture, GETATTR, 2, &first, &[PUTFH, 0, 12, 0, 1, 8, 8, 8]);
-    behind(capture, LATER_GETATTR, 2, &second, &[PUTFH, 0, 12, 0, 1, 9, 9, 9]);
+    replace_operations(capture, GETATTR, 2, &first, &[PUTFH, 0, 12, 0, 1, 8, 8, 8]);
+    replace_operations(capture, LATER_GETATTR, 2, &second, &[PUTFH, 0, 12, 0, 1, 9, 9, 9]);
     let unlock =
         [&[PUTFH, 4, locking.files[0], 14, 2, 0, locking.number, 8, 8, 8], &words(0)[..], &words(100)]
             .concat();
-    behind(capture, ACCESS, 2, &unlock, &[PUTFH, 0, 14, 0, locking.number + 1, 8, 8, 8]);
+    replace_operations(capture, ACCESS, 2, &unlock, &[PUTFH, 0, 14, 0, locking.number + 1, 8, 8, 8]);
 }
 
 fn words(number: u64) -> [u32; 2] {
@@ -302,16 +302,16 @@ fn client(capture: &Capture) -> [u32; 2] {
 /// Turns a GETATTR into DESTROY_CLIENTID.
 fn destroy_client(capture: &mut Capture, client: [u32; 2]) {
     const DESTROY_CLIENTID: u32 = 57;
-    behind_sequence(capture, GETATTR, &[DESTROY_CLIENTID, client[0], client[1]], &[DESTROY_CLIENTID, 0]);
+    replace_operation(capture, GETATTR, &[DESTROY_CLIENTID, client[0], client[1]], &[DESTROY_CLIENTID, 0]);
 }
 
 /// Turns a call into SEQUENCE and one other operation, with these arguments and results.
-fn behind_sequence(capture: &mut Capture, xid: u32, arguments: &[u32], results: &[u32]) {
-    behind(capture, xid, 1, arguments, results);
+fn replace_operation(capture: &mut Capture, xid: u32, arguments: &[u32], results: &[u32]) {
+    replace_operations(capture, xid, 1, arguments, results);
 }
 
 /// Turns a call into SEQUENCE and some other operations, with these arguments and results.
-fn behind(capture: &mut Capture, xid: u32, operations: u32, arguments: &[u32], results: &[u32]) {
+fn replace_operations(capture: &mut Capture, xid: u32, operations: u32, arguments: &[u32], results: &[u32]) {
     change_call(capture, xid, |call| {
         let count = arguments_at(call) + 8;
         call.set_word(count, 1 + operations);
@@ -353,7 +353,7 @@ fn verdicts(capture: &Capture) -> Vec<(String, Verdict)> {
 /// Number 0 means the latest one: the server may have issued the stateid again, in a reply that the
 /// capture lacks.
 #[test]
-fn a_stateid_without_a_number_may_have_been_given_out_again() {
+fn stateid_with_number_0_may_have_been_issued_again() {
     let mut capture = basic();
     let stateid = closed(&capture, 0);
     write_with(&mut capture, stateid);
@@ -376,7 +376,7 @@ fn a_stateid_without_a_number_may_have_been_given_out_again() {
 
 /// Missing exchanges in between change nothing: an old number stays old.
 #[test]
-fn what_lies_between_does_not_matter() {
+fn missing_exchanges_in_between_do_not_matter() {
     for xid in [GETATTR, SECOND_OPEN] {
         let mut capture = basic();
         let stateid = closed(&capture, 1);
@@ -387,13 +387,13 @@ fn what_lies_between_does_not_matter() {
         }
         let found = verdicts(&capture);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].1, Verdict::Stands, "{found:?}");
+        assert_eq!(found[0].1, Verdict::Certain, "{found:?}");
     }
 }
 
 /// The sessions of another client are not affected.
 #[test]
-fn the_end_of_another_client_id_ends_no_session() {
+fn end_of_another_client_id_ends_no_session() {
     let mut capture = basic();
     let [high, low] = client(&capture);
     destroy_client(&mut capture, [high, low ^ 1]);
@@ -402,7 +402,7 @@ fn the_end_of_another_client_id_ends_no_session() {
 
 /// The capture lacks the end of the stateid.
 #[test]
-fn a_stateid_whose_end_was_not_captured_is_no_finding() {
+fn stateid_without_a_captured_end_gives_no_finding() {
     let mut capture = basic();
     let stateid = closed(&capture, 1);
     write_with(&mut capture, stateid);
@@ -413,7 +413,7 @@ fn a_stateid_whose_end_was_not_captured_is_no_finding() {
 
 /// The same number twice, a higher one, and one that wraps.
 #[test]
-fn sequence_numbers_that_go_on_are_no_finding() {
+fn increasing_sequence_numbers_give_no_finding() {
     for (before, number) in [(5, 5), (5, 6), (5, 500), (u32::MAX, 1), (u32::MAX - 1, 2)] {
         let mut capture = basic();
         number_first_open(&mut capture, before);
@@ -425,22 +425,22 @@ fn sequence_numbers_that_go_on_are_no_finding() {
 /// A session is destroyed without RECLAIM_COMPLETE: it may have been sent over another connection.
 /// A missing packet of the client may have been that call.
 #[test]
-fn a_reclaim_complete_that_was_not_seen_is_inconclusive() {
+fn missing_reclaim_complete_is_inconclusive() {
     let mut capture = basic();
     reclaim_one_file_system(&mut capture);
     assert_eq!(
         verdicts(&capture).iter().map(|(_, verdict)| *verdict).collect::<Vec<_>>(),
         [Verdict::Inconclusive]
     );
-    let whole = basic();
-    let gone = [SERVER, CLIENT].map(|sender| whole.packets[send_of(&whole, sender, RECLAIM)].number);
-    let lossy = mutate::keep(&whole, |packet| !gone.contains(&packet.number));
+    let original = basic();
+    let gone = [SERVER, CLIENT].map(|sender| original.packets[send_of(&original, sender, RECLAIM)].number);
+    let lossy = mutate::keep(&original, |packet| !gone.contains(&packet.number));
     assert_eq!(verdicts(&lossy), []);
 }
 
 /// Without the recall in the capture, it is unknown whether the client received it.
 #[test]
-fn what_was_revoked_without_a_recall_is_inconclusive() {
+fn revocation_without_a_recall_is_inconclusive() {
     let mut capture = recall();
     refuse_return(&mut capture, 10087);
     for (sender, xid) in [(SERVER, crate::sessions::RECALL), (CLIENT, crate::sessions::RECALL)] {
@@ -459,7 +459,7 @@ fn what_was_revoked_without_a_recall_is_inconclusive() {
 
 /// Number 0 means the latest number, and an unknown number may be newer.
 #[test]
-fn a_number_that_is_not_old_is_no_finding() {
+fn current_stateid_number_gives_no_finding() {
     for number in [0, 5, 6] {
         let mut capture = basic();
         number_first_open(&mut capture, 5);
@@ -479,9 +479,9 @@ fn a_number_that_is_not_old_is_no_finding() {
 
 /// Compatible locks, and one without proof that it was held.
 #[test]
-fn locks_that_do_not_conflict_are_no_finding() {
+fn compatible_locks_give_no_finding() {
     let ordinary = Locking::default();
-    for (what, locking) in [
+    for (label, locking) in [
         ("both only read", Locking { ranges: [(1, 0, 100), (3, 50, 100)], ..ordinary }),
         ("they do not overlap", Locking { ranges: [(2, 0, 100), (2, 100, 1)], ..Locking::default() }),
         ("one lock-owner, with two opens", Locking { owners: [1, 1], ..Locking::default() }),
@@ -491,13 +491,13 @@ fn locks_that_do_not_conflict_are_no_finding() {
     ] {
         let mut capture = basic();
         lock_and_unlock(&mut capture, &locking);
-        assert_eq!(verdicts(&capture), [], "{what}");
+        assert_eq!(verdicts(&capture), [], "{label}");
     }
 }
 
 /// Two locks that share one byte overlap, and a write lock excludes readers.
 #[test]
-fn locks_that_overlap_by_a_byte_conflict() {
+fn locks_that_share_one_byte_conflict() {
     for ranges in [[(2, 0, 100), (2, 99, 1)], [(1, 50, 1), (4, 0, 51)], [(4, 0, u64::MAX), (1, u64::MAX, 1)]]
     {
         let mut capture = basic();
@@ -508,7 +508,7 @@ fn locks_that_overlap_by_a_byte_conflict() {
 
 /// Without any one of the three replies there is no finding.
 #[test]
-fn a_conflict_of_locks_rests_on_three_replies() {
+fn lock_conflict_needs_three_replies() {
     for xid in [GETATTR, LATER_GETATTR, ACCESS] {
         let mut capture = basic();
         lock_and_unlock(&mut capture, &Locking::default());

@@ -98,7 +98,7 @@ fn lines(capture: &Capture) -> Vec<String> {
 
 /// Errors that RFC 8881 lists for PUTFH, and those for all operations.
 #[test]
-fn listed_errors_are_no_finding() {
+fn listed_errors_give_no_finding() {
     for status in [70, 10001, 10016, 10019, 10008, 10006, 10036, 10066, 10070, 10078] {
         let mut capture = basic();
         refuse(&mut capture, PUTFH, status);
@@ -108,7 +108,7 @@ fn listed_errors_are_no_finding() {
 
 /// RFC 7530, section 16.2: the number of the result is that of OP_ILLEGAL.
 #[test]
-fn a_known_operation_that_is_answered_as_illegal_did_not_fail() {
+fn known_operation_answered_as_illegal_is_found() {
     let mut capture = basic();
     change_reply(&mut capture, GETATTR, |reply| {
         fail(reply, PUTFH, ILLEGAL);
@@ -122,7 +122,7 @@ fn a_known_operation_that_is_answered_as_illegal_did_not_fail() {
 
 /// RFC 7862, section 13: an OPTIONAL operation may be answered as unsupported.
 #[test]
-fn what_the_text_names_and_the_table_lacks_is_no_finding() {
+fn optional_operation_may_be_unsupported() {
     let mut capture = recall();
     refuse_recall(&mut capture, 10004);
     assert!(lines(&capture).is_empty(), "{:?}", lines(&capture));
@@ -130,7 +130,7 @@ fn what_the_text_names_and_the_table_lacks_is_no_finding() {
 
 /// The lists in RFC 1813 are only a guide.
 #[test]
-fn a_procedure_of_version_3_may_fail_with_any_error_of_the_version() {
+fn nfs3_procedures_may_fail_with_any_nfs3_error() {
     let mut capture = version_3();
     refuse_version_3(&mut capture, 28);
     assert!(lines(&capture).is_empty(), "{:?}", lines(&capture));
@@ -138,7 +138,7 @@ fn a_procedure_of_version_3_may_fail_with_any_error_of_the_version() {
 
 /// A later document may have defined the number.
 #[test]
-fn an_unknown_number_is_a_fault_in_a_minor_version_that_is_complete() {
+fn unknown_status_is_a_fault_in_complete_minor_versions() {
     for (minor_version, times) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
         let mut capture = basic();
         refuse(&mut capture, PUTFH, 10200);

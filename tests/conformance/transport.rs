@@ -18,7 +18,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             let request = first(capture, SERVER, opcode::READ_REQUEST);
             let mut longer = request.data[EXTENSION..EXTENSION + 16].to_vec();
             longer.extend([0; 4]);
-            request.set_behind_bth(&longer);
+            request.set_after_bth(&longer);
         },
         also: &[],
         shows: shown(By::Responder, &[96], "4 bytes", "none"),
@@ -84,7 +84,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             let call = first(capture, CLIENT, opcode::SEND_ONLY);
             let bytes = call.data[call.payload()].to_vec();
             call.set_opcode(SEND_ONLY_WITH_IMMEDIATE);
-            call.set_behind_bth(&[&[0, 0, 0, 1], &bytes[..]].concat());
+            call.set_after_bth(&[&[0, 0, 0, 1], &bytes[..]].concat());
         },
         also: &[],
         shows: shown(By::Requester, &[4], "SEND Only with Immediate", ""),
@@ -99,7 +99,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             let (reth, bytes) =
                 (write.data[EXTENSION..EXTENSION + 16].to_vec(), write.data[payload].to_vec());
             write.set_opcode(WRITE_ONLY_WITH_IMMEDIATE);
-            write.set_behind_bth(&[&reth[..], &[0, 0, 0, 1], &bytes].concat());
+            write.set_after_bth(&[&reth[..], &[0, 0, 0, 1], &bytes].concat());
         },
         also: &[],
         shows: shown(By::Responder, &[10], "RDMA WRITE Only with Immediate", ""),
@@ -239,7 +239,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
                 |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::READ_RESPONSE_FIRST;
             let at = capture.packets.iter().position(is_answer).expect("the server reads");
             capture.packets[at].set_opcode(opcode::ACKNOWLEDGE);
-            capture.packets[at].set_behind_bth(&[0x62, 0, 0, 1]);
+            capture.packets[at].set_after_bth(&[0x62, 0, 0, 1]);
             capture.packets.truncate(at + 1);
         },
         also: &[],
@@ -360,14 +360,14 @@ fn next_psn(capture: &Capture, sender: Ipv4Addr) -> u32 {
 }
 
 /// Inserts the next request of a host before the disconnect.
-fn append(capture: &mut Capture, sender: Ipv4Addr, opcode: u8, behind_bth: &[u8]) {
+fn append(capture: &mut Capture, sender: Ipv4Addr, opcode: u8, after_bth: &[u8]) {
     let psn = next_psn(capture, sender);
     let at = capture.packets.iter().position(|packet| packet.cm_attribute() == Some(attribute::DREQ));
     let at = at.expect("the session ends with a disconnect");
     let mut packet = last(capture, sender, opcode::SEND_ONLY).clone();
     packet.set_opcode(opcode);
     packet.set_psn(psn);
-    packet.set_behind_bth(behind_bth);
+    packet.set_after_bth(after_bth);
     packet.time = capture.packets[at - 1].time;
     capture.packets.insert(at, packet);
     capture.renumber();
@@ -419,14 +419,14 @@ fn about_transport(capture: &Capture) -> Vec<String> {
 }
 
 #[test]
-fn clean_sessions_have_no_trouble() {
+fn clean_sessions_give_no_transport_finding() {
     for sample in samples::MOUNTS.into_iter().filter(|sample| *sample != "nfs3-lossy") {
         assert_eq!(about_transport(&samples::capture(sample)), [""; 0], "{sample}");
     }
 }
 
 #[test]
-fn loss_on_the_wire_is_counted_and_no_violation() {
+fn loss_on_the_wire_is_one_finding() {
     // tshark (infiniband.aeth.syndrome.error_code) shows one NAK, in frame 2053.
     let lossy = samples::capture("nfs3-lossy");
     let naks = found(&lossy, "refusal-sequence");
@@ -436,7 +436,7 @@ fn loss_on_the_wire_is_counted_and_no_violation() {
 }
 
 #[test]
-fn psns_that_wrap_are_no_gap_and_no_fault() {
+fn psn_wrap_gives_no_transport_finding() {
     for sample in ["nfs4.1-basic", "nfs4.2-mtu4096-large-io"] {
         for sender in [CLIENT, SERVER] {
             let mut capture = samples::capture(sample);
@@ -449,16 +449,16 @@ fn psns_that_wrap_are_no_gap_and_no_fault() {
 }
 
 #[test]
-fn a_capture_that_shows_packets_twice_or_out_of_order_shows_no_violation() {
+fn duplicate_or_reordered_packets_give_no_violation() {
     let capture = basic();
     let twice = mutate::repeat(&capture, Packet::is_rc);
     // Duplicates change frame numbers, so frames are not compared.
-    let standing = |capture: &Capture| {
+    let conclusive = |capture: &Capture| {
         let all = findings(capture);
-        let stands = all.iter().filter(|finding| finding.verdict == Verdict::Stands);
-        stands.map(|finding| (rule(finding).id, finding.message.clone())).collect::<Vec<_>>()
+        let certain = all.iter().filter(|finding| finding.verdict == Verdict::Certain);
+        certain.map(|finding| (rule(finding).id, finding.message.clone())).collect::<Vec<_>>()
     };
-    assert_eq!(standing(&twice), standing(&capture));
+    assert_eq!(conclusive(&twice), conclusive(&capture));
     for name in [opcode::WRITE_LAST, opcode::READ_RESPONSE_LAST] {
         let mut swapped = capture.clone();
         let is_last = |packet: &Packet| packet.is_rc() && packet.opcode() == name;
@@ -471,7 +471,7 @@ fn a_capture_that_shows_packets_twice_or_out_of_order_shows_no_violation() {
 }
 
 #[test]
-fn every_packet_of_a_message_has_its_length() {
+fn wrong_packet_lengths_are_found() {
     type Change = fn(&mut Vec<u8>);
     let cases: [(&str, u8, Change); 4] = [
         ("a Middle one byte longer", opcode::WRITE_MIDDLE, |payload| payload.push(0)),
@@ -479,27 +479,27 @@ fn every_packet_of_a_message_has_its_length() {
         ("a First of half a path MTU", opcode::WRITE_FIRST, |payload| payload.truncate(16 + 512)),
         ("a Last of none", opcode::WRITE_LAST, |payload| payload.clear()),
     ];
-    for (what, opcode, change) in cases {
+    for (label, opcode, change) in cases {
         let mut capture = basic();
         let packet = first(&mut capture, SERVER, opcode);
         let mut bytes = packet.data[EXTENSION..packet.payload().end].to_vec();
         change(&mut bytes);
-        packet.set_behind_bth(&bytes);
+        packet.set_after_bth(&bytes);
         let (number, lengths) = (packet.number, found(&capture, "packet-length"));
-        assert_eq!(lengths.len(), 1, "{what}: {lengths:?}");
+        assert_eq!(lengths.len(), 1, "{label}: {lengths:?}");
         assert_eq!(
             (lengths[0].frames.as_slice(), lengths[0].verdict),
-            ([number].as_slice(), Verdict::Stands)
+            ([number].as_slice(), Verdict::Certain)
         );
         // Without the REQ, the path MTU is a guess.
         let later = found(&mutate::without_cm(&capture), "packet-length");
-        let certain = later.iter().filter(|finding| finding.verdict == Verdict::Stands).count();
-        assert_eq!(certain, 0, "{what}: {later:?}");
+        let certain = later.iter().filter(|finding| finding.verdict == Verdict::Certain).count();
+        assert_eq!(certain, 0, "{label}: {later:?}");
     }
 }
 
 #[test]
-fn a_message_that_lacks_packets_is_not_measured() {
+fn incomplete_message_is_not_measured() {
     let mut capture = basic();
     set_dma_length(&mut capture, |length| length - 4);
     assert_eq!(found(&capture, "write-length").len(), 1);
@@ -509,7 +509,7 @@ fn a_message_that_lacks_packets_is_not_measured() {
 }
 
 #[test]
-fn reads_within_the_limit_are_no_excess() {
+fn reads_within_the_limit_give_no_finding() {
     let mut capture = large();
     slow_down(&mut capture);
     assert_eq!(found(&capture, "read-depth").len(), 0, "128 are allowed");
@@ -526,8 +526,8 @@ fn reads_within_the_limit_are_no_excess() {
 }
 
 #[test]
-fn a_few_repetitions_may_lack_their_acknowledgements() {
-    for (times, verdict) in [(1, None), (2, Some(Verdict::Inconclusive)), (3, Some(Verdict::Stands))] {
+fn missing_acknowledgement_is_conclusive_from_three_retries() {
+    for (times, verdict) in [(1, None), (2, Some(Verdict::Inconclusive)), (3, Some(Verdict::Certain))] {
         let mut capture = basic();
         keep_until_last_call(&mut capture);
         send_last_again(&mut capture, times);
@@ -542,7 +542,7 @@ fn a_few_repetitions_may_lack_their_acknowledgements() {
 /// A sender that goes back retransmits everything from there on: the packet that it goes back to is
 /// the unacknowledged one.
 #[test]
-fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
+fn missing_acknowledgement_names_the_psn_of_the_retransmission() {
     let mut capture = basic();
     keep_until_last_call(&mut capture);
     let call = capture.packets.last().expect("a call").clone();
@@ -566,12 +566,12 @@ fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
     let expected =
         format!("PSN {} was retransmitted 3 times within 1000 ms and never acknowledged", call.psn());
     assert_eq!(finding.message, expected);
-    assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Stands));
+    assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Certain));
 }
 
 /// An end that waits for an earlier PSN does not acknowledge the request, and is not at fault.
 #[test]
-fn a_request_after_a_gap_is_not_acknowledged() {
+fn request_after_a_gap_needs_no_acknowledgement() {
     let mut capture = basic();
     keep_until_last_call(&mut capture);
     let call = capture.packets.last().expect("a call").clone();
@@ -591,13 +591,13 @@ fn a_request_after_a_gap_is_not_acknowledged() {
     send_last_again(&mut capture, 3);
     let found = found(&capture, "acknowledgement-missing");
     let [finding] = &found[..] else { panic!("one finding: {found:?}") };
-    assert_eq!((finding.by_requester, finding.verdict), (None, Verdict::Stands));
+    assert_eq!((finding.by_requester, finding.verdict), (None, Verdict::Certain));
     assert!(finding.message.ends_with(&format!("waits for PSN {}", call.psn())), "{}", finding.message);
 }
 
 /// An earlier retransmission that was acknowledged does not hide that.
 #[test]
-fn a_repetition_that_was_acknowledged_is_over() {
+fn acknowledged_retransmission_is_not_counted() {
     let mut capture = basic();
     let early = first(&mut capture, CLIENT, opcode::SEND_ONLY).number;
     let mut capture = mutate::repeat(&capture, |packet| packet.number == early);
@@ -607,12 +607,12 @@ fn a_repetition_that_was_acknowledged_is_over() {
     let found = found(&capture, "acknowledgement-missing");
     let [finding] = &found[..] else { panic!("one finding: {found:?}") };
     assert_eq!(finding.frames, [last - 3, last - 2, last]);
-    assert_eq!(finding.verdict, Verdict::Stands);
+    assert_eq!(finding.verdict, Verdict::Certain);
 }
 
-/// Of many NAKs, the first ones and the last one are named.
+/// A finding about many NAKs names the first ones and the last one.
 #[test]
-fn refusals_are_counted_and_the_first_of_them_named() {
+fn rnr_naks_are_counted_in_one_finding() {
     let mut capture = basic();
     let mut naks = Vec::new();
     for packet in &mut capture.packets {
@@ -630,7 +630,7 @@ fn refusals_are_counted_and_the_first_of_them_named() {
 }
 
 #[test]
-fn the_story_of_a_broken_connection_is_told_in_order() {
+fn broken_connection_lists_its_events_in_order() {
     let mut capture = basic();
     keep_until_last_call(&mut capture);
     send_last_again(&mut capture, 3);

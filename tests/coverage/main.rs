@@ -1,7 +1,7 @@
 //! The requirements of the specifications, sentence by sentence, with the rule of `rdmascope check`
 //! and the scenario of `rdmascope peer` for each.
 //!
-//! `*.toml` beside this file is the data. docs/coverage.md is printed from it. The texts of the
+//! `*.toml` next to this file is the data. docs/coverage.md is printed from it. The texts of the
 //! specifications are not in this repository: RDMASCOPE_SPEC names the folders with them.
 
 mod page;
@@ -36,7 +36,7 @@ fn places_of(sentences: &[Sentence]) -> Vec<Place> {
 }
 
 #[test]
-fn the_table_has_the_sentences_of_the_texts() {
+fn table_matches_the_specification_texts() {
     let (compared, missing): (Vec<_>, Vec<_>) =
         table::all().into_iter().map(|it| (text_of(&it), it)).partition(|(text, _)| text.is_some());
     assert!(
@@ -55,7 +55,7 @@ fn the_table_has_the_sentences_of_the_texts() {
 }
 
 #[test]
-fn the_table_has_as_many_sentences_as_it_states() {
+fn section_counts_match_the_sentences() {
     for Specification { file, sections, sentences, .. } in table::all() {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for sentence in sentences {
@@ -70,9 +70,9 @@ fn the_table_has_as_many_sentences_as_it_states() {
 #[test]
 fn rules_and_scenarios_exist() {
     let scenarios = scenarios();
-    for Specification { file, sentences, beside, .. } in table::all() {
+    for Specification { file, sentences, without_keyword, .. } in table::all() {
         let named = sentences.iter().map(|it| (&it.rules, [&it.provokes[..], &it.injects].concat()));
-        let named = named.chain(beside.iter().map(|it| (&it.rules, it.scenarios.clone())));
+        let named = named.chain(without_keyword.iter().map(|it| (&it.rules, it.scenarios.clone())));
         for (rules, named) in named {
             for id in rules {
                 assert!(rule(id).is_some(), "{file} names the rule {id}");
@@ -85,7 +85,7 @@ fn rules_and_scenarios_exist() {
 }
 
 #[test]
-fn a_sentence_without_rule_and_scenario_has_a_reason() {
+fn uncovered_sentences_have_a_reason() {
     for Specification { file, sentences, .. } in table::all() {
         for sentence in sentences {
             let place = format!("{file}, section {}, sentence {}", sentence.section, sentence.ordinal);
@@ -93,7 +93,10 @@ fn a_sentence_without_rule_and_scenario_has_a_reason() {
             assert!(sentence.neither.is_none() || sentence.note.is_some(), "{place} has no note");
             let is_permitted = sentence.neither == Some(Neither::Permission);
             assert!(!is_permitted || sentence.is_permission(), "{place} is no permission");
-            assert!(!sentence.is_permission() || sentence.injects.is_empty(), "nobody can break {place}");
+            assert!(
+                !sentence.is_permission() || sentence.injects.is_empty(),
+                "a permission cannot be broken: {place}"
+            );
             let is_open = sentence.neither == Some(Neither::NotYet);
             assert!(!is_open || sentence.wanted.is_some(), "{place} lacks a wish");
         }
@@ -122,9 +125,9 @@ fn unnamed(specification: &Specification) -> Vec<(&'static str, &'static str)> {
     let cited = cited.filter(|(_, source)| source.document == specification.document);
     let names = |section: &str, id: &str| {
         let mut sentences = specification.sentences.iter().filter(|it| it.section == section);
-        let mut beside = specification.beside.iter().filter(|it| it.section == section);
+        let mut without_keyword = specification.without_keyword.iter().filter(|it| it.section == section);
         sentences.any(|it| it.rules.iter().any(|rule| rule == id))
-            || beside.any(|it| it.rules.iter().any(|rule| rule == id))
+            || without_keyword.any(|it| it.rules.iter().any(|rule| rule == id))
     };
     cited.map(|(id, source)| (id, source.section)).filter(|(id, section)| !names(section, id)).collect()
 }
@@ -138,11 +141,11 @@ fn each_rule_is_named_in_the_sections_that_it_cites() {
 
 #[test]
 fn each_scenario_is_named() {
-    for Specification { file, document, sentences, beside, .. } in table::all() {
+    for Specification { file, document, sentences, without_keyword, .. } in table::all() {
         let own = scenarios().into_iter().filter(|it| document_of(it) == Some(document));
         let is_named = |name: &String| {
             sentences.iter().any(|it| it.provokes.contains(name) || it.injects.contains(name))
-                || beside.iter().any(|it| it.scenarios.contains(name))
+                || without_keyword.iter().any(|it| it.scenarios.contains(name))
         };
         let missing: Vec<String> = own.map(|it| it.name).filter(|name| !is_named(name)).collect();
         assert_eq!(missing, [""; 0], "{file}");

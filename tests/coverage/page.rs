@@ -1,6 +1,6 @@
 //! docs/coverage.md is printed from the table.
 
-use crate::table::{self, Beside, Neither, Sentence, Specification};
+use crate::table::{self, Neither, Sentence, Specification, WithoutKeyword};
 use core::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
@@ -38,7 +38,7 @@ If a sentence has neither rule nor scenario, its note begins with the reason:
 ";
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn page_matches_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/coverage.md");
     let page = page();
     if rdmascope_tests::pages::is_blessing() {
@@ -47,7 +47,7 @@ fn the_page_is_what_the_table_says() {
     }
     let written = rdmascope_tests::pages::text("coverage.md");
     let differing = page.lines().zip(written.lines()).find(|(expected, found)| expected != found);
-    assert!(page == written, "docs/coverage.md is not what tests/coverage/*.toml say: {differing:#?}");
+    assert!(page == written, "docs/coverage.md differs from tests/coverage/*.toml: {differing:#?}");
 }
 
 fn page() -> String {
@@ -81,12 +81,12 @@ fn write_specification(specification: &Specification, page: &mut String) {
         ];
         let _ = writeln!(page, "| {} |", cells.map(String::as_str).join(" | "));
     }
-    if specification.beside.is_empty() {
+    if specification.without_keyword.is_empty() {
         return;
     }
     page.push_str("\nThese rules and scenarios rest on sentences without a keyword:\n\n");
     page.push_str("| section | subject | rules | scenarios |\n|---|---|---|---|\n");
-    for Beside { section, subject, rules, scenarios } in &specification.beside {
+    for WithoutKeyword { section, subject, rules, scenarios } in &specification.without_keyword {
         let _ = writeln!(page, "| {section} | {subject} | {} | {} |", code(rules), code(scenarios));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Specification {
     /// Sections with requirement keywords, with the number of sentences that have one.
     pub(crate) sections: BTreeMap<String, usize>,
     pub(crate) sentences: Vec<Sentence>,
-    pub(crate) beside: Vec<Beside>,
+    pub(crate) without_keyword: Vec<WithoutKeyword>,
 }
 
 /// The data of one specification.
@@ -26,7 +26,7 @@ struct File {
     sections: BTreeMap<String, usize>,
     sentence: Vec<Sentence>,
     #[serde(default)]
-    beside: Vec<Beside>,
+    beside: Vec<WithoutKeyword>,
 }
 
 /// A sentence with a requirement keyword.
@@ -60,7 +60,7 @@ pub(crate) struct Sentence {
 /// Rules and scenarios that rest on sentences without a keyword.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Beside {
+pub(crate) struct WithoutKeyword {
     pub(crate) section: String,
     pub(crate) subject: String,
     #[serde(default)]
@@ -156,7 +156,7 @@ macro_rules! specification {
             title: $title,
             sections,
             sentences: sentence,
-            beside,
+            without_keyword: beside,
         }
     }};
 }

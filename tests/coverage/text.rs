@@ -72,8 +72,7 @@ fn is_item(line: &str) -> bool {
     ["o ", "* ", "- "].iter().any(|mark| line.starts_with(mark))
 }
 
-/// The lines without those at the ends of pages. Where a page ends in a sentence, the sentence goes
-/// on.
+/// The lines without those at the ends of pages. A sentence continues across the end of a page.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = Vec::new();
     let mut rest = text.lines().map(|line| line.trim_start_matches('\u{c}').trim_end()).peekable();
@@ -207,7 +206,7 @@ Appendix A.  History
 
     /// The text with a page break in front of each line in turn.
     #[test]
-    fn a_page_break_splits_no_sentence() {
+    fn page_breaks_split_no_sentence() {
         let footer = "\n\nNobody                   Standards Track                  [Page 7]\n\u{c}\n";
         let header = "RFC 0                     Tests                     January 2000\n\n\n";
         let lines: Vec<&str> = TEXT.lines().collect();

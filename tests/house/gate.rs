@@ -4,7 +4,7 @@ use super::read;
 use std::collections::BTreeSet;
 
 #[test]
-fn the_hosted_ci_runs_every_step() {
+fn hosted_ci_runs_every_step() {
     let gate = read(".ci/run");
     let steps: BTreeSet<&str> =
         gate.lines().filter_map(|line| line.strip_prefix("step_")?.strip_suffix("() {")).collect();

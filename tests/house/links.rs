@@ -99,7 +99,7 @@ fn check(place: &Path, link: &str) -> Result<bool, String> {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_resolve() {
     let (mut links, mut wrong) = (0, Vec::new());
     for place in documents() {
         let text = std::fs::read_to_string(&place).expect("documents are UTF-8");
@@ -116,7 +116,7 @@ fn links_lead_somewhere() {
 
 /// The site of book.toml has the pages that docs/SUMMARY.md lists.
 #[test]
-fn the_summary_lists_each_page_once() {
+fn summary_lists_each_page_once() {
     let docs = root().join("docs");
     let links = of(&read("docs/SUMMARY.md"));
     let listed: Vec<PathBuf> = links.iter().map(|link| docs.join(link)).collect();
@@ -128,7 +128,7 @@ fn the_summary_lists_each_page_once() {
 }
 
 #[test]
-fn the_links_of_a_document_are_found() {
+fn document_links_are_found() {
     let document = "[a](b.md) `[c](d)` ![e](f.svg)\n    [g](h.md#i)\n```\n[j](k)\n```\n[l]: m.md\n";
     assert_eq!(of(document), ["b.md", "f.svg", "h.md#i", "m.md"]);
     assert_eq!(anchor("Position Zero Read chunk"), "position-zero-read-chunk");
@@ -137,7 +137,7 @@ fn the_links_of_a_document_are_found() {
 }
 
 #[test]
-fn a_wrong_link_is_found() {
+fn broken_links_are_errors() {
     let place = root().join("docs/peer.md");
     assert_eq!(check(&place, "https://example.com/no"), Ok(false));
     assert_eq!(check(&place, &format!("{}/blob/main/docs/json.md", repository())), Ok(true));

@@ -11,7 +11,7 @@ pub(crate) fn repository() -> String {
 }
 
 #[test]
-fn each_crate_has_what_a_registry_shows() {
+fn crates_have_registry_metadata() {
     for member in CRATES {
         let manifest = read(&format!("{member}/Cargo.toml"));
         for line in [
@@ -32,7 +32,7 @@ fn each_crate_has_what_a_registry_shows() {
 
 /// A package has the files of its crate only.
 #[test]
-fn the_readme_of_a_crate_links_to_nothing_outside_it() {
+fn crate_readmes_link_only_into_their_crate() {
     for member in CRATES {
         let place = format!("{member}/README.md");
         for link in super::links::of(&read(&place)) {
@@ -43,7 +43,7 @@ fn the_readme_of_a_crate_links_to_nothing_outside_it() {
 
 /// Documents and files of the hosting site that repeat the address.
 #[test]
-fn the_repository_has_one_address() {
+fn repository_has_one_address() {
     let repository = repository();
     let mut places = super::links::documents();
     places.extend(CRATES.map(|member| root().join(member).join("Cargo.toml")));

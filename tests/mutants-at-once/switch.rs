@@ -11,22 +11,22 @@ use std_of_mutants::sync::OnceLock;
 use std_of_mutants::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const NOTE: u32 = u32::MAX - 1;
-const UNASKED: u32 = u32::MAX;
-static CHOSEN: AtomicU32 = AtomicU32::new(UNASKED);
+const UNREAD: u32 = u32::MAX;
+static CHOSEN: AtomicU32 = AtomicU32::new(UNREAD);
 static REACHED: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
 /// Returns the index of the change that runs at this site, or a larger number for none.
 pub(crate) fn at(first: u32) -> u32 {
     let chosen = CHOSEN.load(Relaxed);
-    if chosen < NOTE { chosen.wrapping_sub(first) } else { asked(first) }
+    if chosen < NOTE { chosen.wrapping_sub(first) } else { read_choice(first) }
 }
 
 #[cold]
-fn asked(first: u32) -> u32 {
-    static WHAT: OnceLock<String> = OnceLock::new();
-    let what = WHAT.get_or_init(|| env::var("RDMASCOPE_MUTANT").unwrap_or_default());
-    let Some(path) = what.strip_prefix("reach:") else {
-        CHOSEN.store(what.parse().unwrap_or(NOTE - 1), Relaxed);
+fn read_choice(first: u32) -> u32 {
+    static VARIABLE: OnceLock<String> = OnceLock::new();
+    let choice = VARIABLE.get_or_init(|| env::var("RDMASCOPE_MUTANT").unwrap_or_default());
+    let Some(path) = choice.strip_prefix("reach:") else {
+        CHOSEN.store(choice.parse().unwrap_or(NOTE - 1), Relaxed);
         return CHOSEN.load(Relaxed).wrapping_sub(first);
     };
     CHOSEN.store(NOTE, Relaxed);

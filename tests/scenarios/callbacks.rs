@@ -22,9 +22,9 @@ pub(crate) struct Callbacks {
     /// Whether the file exists.
     file: Rc<Cell<bool>>,
     /// Calls back with or without a backchannel.
-    anyone: bool,
+    calls_without_backchannel: bool,
     /// Never calls back.
-    nobody: bool,
+    never_calls_back: bool,
     /// Grants no delegations.
     grants_none: bool,
     /// Refuses to remove the file.
@@ -43,8 +43,8 @@ impl Out<'_> {
 impl Callbacks {
     pub(crate) fn new(wrong: Wrong) -> Callbacks {
         Callbacks {
-            anyone: wrong == Wrong::CallsAnyone,
-            nobody: wrong == Wrong::CallsNobody,
+            calls_without_backchannel: wrong == Wrong::CallsWithoutBackchannel,
+            never_calls_back: wrong == Wrong::NeverCallsBack,
             grants_none: wrong == Wrong::GrantsNone,
             keeps: wrong == Wrong::KeepsFile,
             ..Callbacks::default()
@@ -121,14 +121,14 @@ impl Callbacks {
             // PUTROOTFH, REMOVE: NFS4ERR_DELAY while a client holds a delegation.
             (0, 24) if self.delegated => {
                 out.words(&[10008, 0, 2, 24, 0, 28, 10008]);
-                return !self.nobody;
+                return !self.never_calls_back;
             }
             // NFS4ERR_ACCESS; NFS4ERR_NOENT.
             (0, 24) if self.keeps => out.words(&[13, 0, 2, 24, 0, 28, 13]),
             (0, 24) if !self.file.take() => out.words(&[2, 0, 2, 24, 0, 28, 2]),
             (0, 24) => {
                 out.words(&[0, 0, 2, 24, 0, 28, 0, 1, 0, 1, 0, 2]);
-                return self.anyone;
+                return self.calls_without_backchannel;
             }
             other => panic!("unexpected minor version and operation {other:?}"),
         }

@@ -39,25 +39,25 @@ struct Tapped {
 }
 
 /// An injector that stores its outcome when it is over.
-struct Told(Injector, Rc<RefCell<Option<Outcome>>>);
+struct OutcomeRecorder(Injector, Rc<RefCell<Option<Outcome>>>);
 
-impl Told {
-    fn tell(&self) {
+impl OutcomeRecorder {
+    fn record(&self) {
         if self.0.runner.is_over() {
             *self.1.borrow_mut() = self.0.runner.outcome();
         }
     }
 }
 
-impl End for Told {
+impl End for OutcomeRecorder {
     fn handle(&mut self, now: Instant, datagram: &Datagram) {
         self.0.handle(now, datagram);
-        self.tell();
+        self.record();
     }
 
     fn handle_time(&mut self, now: Instant) {
         self.0.handle_time(now);
-        self.tell();
+        self.record();
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -66,7 +66,7 @@ impl End for Told {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
         let datagram = self.0.poll_transmit(now);
-        self.tell();
+        self.record();
         datagram
     }
 }
@@ -88,7 +88,7 @@ impl End for Tapped {
         let datagram = self.end.poll_transmit(now)?;
         let mut tap = self.tap.borrow_mut();
         let number = tap.len() as u64 + 1;
-        let data = enclose(&datagram).expect("an endpoint sends what fits");
+        let data = enclose(&datagram).expect("the datagram fits a packet");
         let original_length = data.len() as u32;
         let time = 1_700_000_000_000_000_000 + now.0 as i64;
         tap.push(Packet { number, time, original_length, data });
@@ -115,7 +115,7 @@ fn run_against(scenario: &Scenario, target: Box<dyn End>) -> (Outcome, Capture) 
     let runner = Runner::new(scenario.clone(), Target::new(local, remote));
     let injector = Injector { endpoint: Endpoint::new(config, 5), runner };
     let tapped = |end: Box<dyn End>| Tapped { end, tap: tap.clone(), outcome: outcome.clone() };
-    let mut pair = Pair::new(tapped(Box::new(Told(injector, outcome.clone()))), tapped(target), 9);
+    let mut pair = Pair::new(tapped(Box::new(OutcomeRecorder(injector, outcome.clone()))), tapped(target), 9);
     assert_eq!((pair.address_a, pair.address_b), (local, remote));
     let mut steps = 0;
     while pair.a.outcome.borrow().is_none() {
@@ -138,7 +138,7 @@ fn named(name: &str) -> Scenario {
 }
 
 #[test]
-fn a_correct_responder_conforms() {
+fn correct_responder_conforms() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (outcome, _) = run(&scenario, Wrong::Nothing);
@@ -150,7 +150,7 @@ fn a_correct_responder_conforms() {
 }
 
 #[test]
-fn the_responder_of_the_peer_conforms() {
+fn responder_of_the_peer_conforms() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (outcome, _) = run_against(&scenario, Box::new(session::Session::new()));
@@ -167,7 +167,7 @@ fn the_responder_of_the_peer_conforms() {
 /// Both respect their limits. The peer's are so low here that a second long reply frees the first
 /// one.
 #[test]
-fn responders_of_the_draft_conform() {
+fn responders_with_reliable_reply_conform() {
     let limits = OfferLimits { bytes: 40_000, ..OfferLimits::default() };
     let mut wrong = Vec::new();
     for scenario in builtin() {
@@ -186,7 +186,7 @@ fn responders_of_the_draft_conform() {
 
 /// Without Read chunks, these scenarios do not apply.
 #[test]
-fn without_read_chunks_they_do_not_apply() {
+fn read_chunk_scenarios_need_a_responder_with_read_chunks() {
     let of_draft: Vec<Scenario> = builtin().into_iter().filter(Scenario::expects_read_chunk).collect();
     assert_eq!(of_draft.len(), 10);
     for scenario in of_draft {
@@ -204,7 +204,7 @@ fn rules(findings: &[Finding]) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn check_names_what_was_injected_and_nothing_else() {
+fn check_reports_exactly_the_injected_fault() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (_, capture) = run(&scenario, Wrong::Nothing);
@@ -221,9 +221,9 @@ fn check_names_what_was_injected_and_nothing_else() {
 /// A finding that names a correct responder: it rejects a service that it does not have.
 const NAMED: (&str, &str) = ("service-unknown", "connection-rejected");
 
-/// Otherwise a correct responder is at fault for nothing, whatever the scenario does.
+/// In every scenario, no other finding accuses a correct responder.
 #[test]
-fn a_correct_responder_is_not_accused() {
+fn correct_responder_is_not_accused() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (_, capture) = run(&scenario, Wrong::Nothing);
@@ -243,7 +243,7 @@ fn a_correct_responder_is_not_accused() {
 
 /// The calls that find out whether a silent responder is alive break no rule.
 #[test]
-fn the_calls_after_a_scenario_break_no_rule() {
+fn calls_after_a_scenario_break_no_rule() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (_, capture) = run(&scenario, Wrong::Silent);
@@ -319,7 +319,7 @@ const WRONG: &[(&str, Wrong, Verdict)] = &[
     ("private-data-offset", Wrong::RefusesPrivateData, Verdict::NotApplicable),
     ("callback", Wrong::CallbackXid, Verdict::Violates),
     ("callback", Wrong::CallbackVersion, Verdict::Violates),
-    ("callback-without-backchannel", Wrong::CallsAnyone, Verdict::Violates),
+    ("callback-without-backchannel", Wrong::CallsWithoutBackchannel, Verdict::Violates),
     ("callback-connection-lost", Wrong::RepeatsCallback, Verdict::Tolerated),
     ("callback-reply-other-xid", Wrong::AnswersDiscards, Verdict::Tolerated),
     ("callback-reply-error-chunk", Wrong::Closes, Verdict::Conforms),
@@ -346,7 +346,7 @@ const WRONG: &[(&str, Wrong, Verdict)] = &[
 ];
 
 #[test]
-fn a_wrong_responder_is_named() {
+fn faulty_responders_get_the_expected_verdict() {
     let mut wrong = Vec::new();
     for (name, responder, verdict) in WRONG {
         let (outcome, _) = run(&named(name), *responder);
@@ -368,7 +368,7 @@ fn file_left(scenario: &Scenario, wrong: Wrong) -> (Outcome, bool) {
 }
 
 #[test]
-fn no_file_is_left_behind() {
+fn recall_scenarios_remove_their_file() {
     let recalls = builtin().into_iter().filter(|scenario| scenario.name.starts_with("callback"));
     for scenario in recalls {
         let (outcome, left) = file_left(&scenario, Wrong::Nothing);
@@ -376,7 +376,7 @@ fn no_file_is_left_behind() {
     }
     // The same if the scenario is aborted.
     for (wrong, why) in [
-        (Wrong::CallsNobody, "expected a backward call, which did not arrive"),
+        (Wrong::NeverCallsBack, "expected a backward call, which did not arrive"),
         (Wrong::GrantsNone, "no read delegation was granted"),
     ] {
         let (outcome, left) = file_left(&named("callback-unanswered"), wrong);
@@ -388,7 +388,7 @@ fn no_file_is_left_behind() {
 }
 
 #[test]
-fn a_file_that_cannot_be_removed_is_named() {
+fn leftover_file_is_reported() {
     let (outcome, left) = file_left(&named("callback"), Wrong::KeepsFile);
     assert!(left && outcome.verdict == Verdict::Conforms, "{outcome:#?}");
     assert_eq!(outcome.reason, "the file rdmascope-5ce00000 may be left in the root of the export");
@@ -406,7 +406,7 @@ fn a_file_that_cannot_be_removed_is_named() {
 }
 
 #[test]
-fn what_is_not_applicable_says_why() {
+fn not_applicable_outcome_has_a_reason() {
     let mut scenario = named("invalidate-r-clear");
     scenario.needs.push(Need::RemoteInvalidation);
     let (outcome, _) = run(&scenario, Wrong::Nothing);
@@ -416,10 +416,10 @@ fn what_is_not_applicable_says_why() {
 }
 
 #[test]
-fn what_comes_where_silence_is_expected_makes_it_not_applicable() {
+fn reply_instead_of_silence_is_not_applicable() {
     let good = include_str!("../../peer/scenarios/disconnect-mid-transfer.toml");
-    let rules = good.find("[[steps]]\nrules").expect("it loses what the target reads");
-    let rest = good[rules..].find("[[steps]]\nsend").expect("behind them it calls");
+    let rules = good.find("[[steps]]\nrules").expect("the scenario has rules");
+    let rest = good[rules..].find("[[steps]]\nsend").expect("a call follows the rules");
     // Without loss the reply arrives in time.
     let scenario = parse("x.toml", &[&good[..rules], &good[rules + rest..]].concat()).unwrap();
     let (outcome, _) = run(&scenario, Wrong::Nothing);
@@ -430,9 +430,9 @@ fn what_comes_where_silence_is_expected_makes_it_not_applicable() {
 
 /// A message without rdma_vers has no version that an answer could repeat.
 #[test]
-fn the_version_of_an_answer_is_compared_with_what_was_sent() {
-    let told = |name: &str, responder| run(&named(name), responder).0.observed[0].to_string();
-    assert_eq!(told("header-4-bytes", Wrong::AnswersDiscards), "RDMA_ERROR ERR_CHUNK, credits 32");
+fn version_of_an_answer_is_compared_with_the_call() {
+    let reaction = |name: &str, responder| run(&named(name), responder).0.observed[0].to_string();
+    assert_eq!(reaction("header-4-bytes", Wrong::AnswersDiscards), "RDMA_ERROR ERR_CHUNK, credits 32");
     let patched = include_str!("../../peer/scenarios/version-9.toml")
         .replace("send.vers = 9", "send.patch = [{ at = 4, bytes = \"00000009\" }]");
     let (outcome, _) = run(&parse("x.toml", &patched).unwrap(), Wrong::Nothing);
@@ -440,14 +440,14 @@ fn the_version_of_an_answer_is_compared_with_what_was_sent() {
 }
 
 #[test]
-fn two_runs_are_the_same() {
+fn two_runs_are_identical() {
     let scenario = named("loss-one-in-twenty");
     assert_eq!(run(&scenario, Wrong::Nothing), run(&scenario, Wrong::Nothing));
 }
 
 /// peer/scenarios/ contains exactly the built-in scenarios, each in a file of its name.
 #[test]
-fn the_folder_is_the_list() {
+fn scenario_files_match_the_builtin_list() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../peer/scenarios");
     let files: BTreeSet<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -461,10 +461,10 @@ fn the_folder_is_the_list() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_line() {
+fn parse_errors_include_the_line() {
     let good = include_str!("../../peer/scenarios/version-9.toml");
     assert!(parse("good.toml", good).is_ok());
-    let told = |from: &str, to: &str| {
+    let error = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
         parse("x.toml", &good.replacen(from, to, 1)).unwrap_err().to_string()
     };
@@ -476,9 +476,9 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         ("send.vers = 9", "send.into = \"nowhere\"", "memory nowhere is used before it is registered"),
         ("send.vers = 9", "send.times = 5000", "at most 4096 times"),
     ];
-    for (from, to, what) in cases {
-        let told = told(from, to);
-        assert!(told.starts_with(&format!("x.toml:{}: ", line(from))) && told.contains(what), "{told}");
+    for (from, to, message) in cases {
+        let error = error(from, to);
+        assert!(error.starts_with(&format!("x.toml:{}: ", line(from))) && error.contains(message), "{error}");
     }
     let cases = [
         ("observe = { within = 2000 }", "wait = 1", "exactly one step must observe"),
@@ -495,9 +495,9 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         ),
         ("    \"silence\",", "    \"silent\",", "unknown variant"),
     ];
-    for (from, to, what) in cases {
-        let told = told(from, to);
-        assert!(told.starts_with("x.toml:") && told.contains(what), "{told}");
+    for (from, to, message) in cases {
+        let error = error(from, to);
+        assert!(error.starts_with("x.toml:") && error.contains(message), "{error}");
     }
 }
 

@@ -44,8 +44,8 @@ fn page_has_the_scenarios() {
 fn expected(replaced: &str, by: &str) -> Vec<String> {
     let good = include_str!("../../peer/scenarios/version-9.toml");
     assert!(good.contains(replaced), "{replaced}");
-    let told = parse("x", &good.replacen(replaced, by, 1)).unwrap_err().to_string();
-    let names = told.split_once("expected").unwrap_or_else(|| panic!("{told}")).1;
+    let error = parse("x", &good.replacen(replaced, by, 1)).unwrap_err().to_string();
+    let names = error.split_once("expected").unwrap_or_else(|| panic!("{error}")).1;
     names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
@@ -116,11 +116,11 @@ fn page_has_every_word() {
     assert!(words.len() > 100, "{words:?}");
     // On the page a word is alone, in a table in braces, or in quotation marks.
     let spans: Vec<&str> = page.split('`').skip(1).step_by(2).collect();
-    let says = |word: &str| {
+    let has_word = |word: &str| {
         let is = |part: &str| part.trim_matches('"') == word;
         spans.iter().any(|span| span.split([' ', '{', '}', '=', ',', '\n']).any(is))
     };
-    let missing: Vec<&String> = words.iter().filter(|word| !says(word)).collect();
+    let missing: Vec<&String> = words.iter().filter(|word| !has_word(word)).collect();
     assert!(missing.is_empty(), "docs/scenarios.md lacks {missing:?}");
 }
 
@@ -191,9 +191,9 @@ fn has_verdicts(page: &str, noted: &[Noted], scenarios: &[Scenario]) {
             row += &if verdict == "violates" { format!(" **{verdict}** |") } else { format!(" {verdict} |") };
         }
         expected.push(row);
-        let told = verdicts.iter().any(|verdict| !["conforms", "withheld"].contains(verdict));
+        let is_explained = verdicts.iter().any(|verdict| !["conforms", "withheld"].contains(verdict));
         let head = format!("**`{}`** ({section}, {level}). {}\n", scenario.name, scenario.requirement.text);
-        assert_eq!(page.contains(&head), told, "{head}");
+        assert_eq!(page.contains(&head), is_explained, "{head}");
     }
     assert_eq!(rows.len(), expected.len());
     rows.iter().zip(&expected).for_each(|(row, expected)| assert_eq!(row, expected));

@@ -30,7 +30,7 @@ pub(crate) enum Wrong {
     ChunkForVersion,
     /// Its ERR_VERS names versions 2 to 3.
     VersionRange,
-    /// Its errors have rdma_vers 1, whatever version the call has.
+    /// Its errors have rdma_vers 1 for calls of any version.
     ErrorVersion,
     /// Does not answer invalid messages.
     Silent,
@@ -59,9 +59,9 @@ pub(crate) enum Wrong {
     /// Replies twice.
     Twice,
     /// Calls back without a backchannel.
-    CallsAnyone,
+    CallsWithoutBackchannel,
     /// Grants delegations and never calls back.
-    CallsNobody,
+    NeverCallsBack,
     /// Repeats its callback on any connection.
     RepeatsCallback,
     /// Grants no delegations.
@@ -217,7 +217,7 @@ impl Responder {
                 }
                 // It fails together with the connection.
                 Event::Queue { event: QueueEvent::Failed(_), .. } if self.wrong == Wrong::Crashes => {
-                    self.endpoint.listen_no_more(20049);
+                    self.endpoint.stop_listening(20049);
                 }
                 _ => {}
             }
@@ -268,7 +268,7 @@ impl Responder {
             Wrong::Silent => return,
             Wrong::Closes | Wrong::Crashes => {
                 if self.wrong == Wrong::Crashes {
-                    self.endpoint.listen_no_more(20049);
+                    self.endpoint.stop_listening(20049);
                 }
                 let _ = self.endpoint.disconnect(connection);
                 return;
@@ -309,7 +309,7 @@ impl Responder {
         if bytes.len() < MINIMUM_LENGTH || is_error_or_done {
             return self.discard(connection, Some(xid));
         }
-        // An answer to its callback is no call, whatever its content.
+        // An answer to its callback is never a call.
         if xid == CALLBACK {
             return self.discard(connection, Some(xid));
         }

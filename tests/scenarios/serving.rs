@@ -13,12 +13,12 @@ use rdmascope_tests::pcap::{Capture, Packet};
 use std::collections::BTreeSet;
 
 #[test]
-fn check_names_what_was_done_to_a_client_and_nothing_else() {
+fn check_reports_exactly_the_fault_injected_into_a_client() {
     let mut wrong = Vec::new();
     for scenario in builtin_of(Side::Responder) {
         let (_, crossed) = run(&scenario, Wrong::Nothing);
         let packets = crossed.into_iter().zip(1..).map(|((now, datagram), number)| {
-            let data = enclose(&datagram).expect("an endpoint sends what fits");
+            let data = enclose(&datagram).expect("the datagram fits a packet");
             let original_length = data.len() as u32;
             let time = 1_700_000_000_000_000_000 + now.0 as i64;
             Packet { number, time, original_length, data }

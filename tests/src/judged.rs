@@ -43,14 +43,14 @@ impl Compared {
 /// As [`Compared::handle`], and if a finding lacks its rule or connection or has frames out of
 /// order; the judge must prevent both.
 pub fn findings(capture: &Capture) -> Vec<Finding> {
-    findings_where(capture, |_| 0)
+    findings_with_drops(capture, |_| 0)
 }
 
 /// The same for a capture that names, for each packet, the number of packets dropped before it.
 ///
 /// # Panics
 /// As [`findings`].
-pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Vec<Finding> {
+pub fn findings_with_drops(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Vec<Finding> {
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut judge = Compared::default();
     let mut findings: Vec<Finding> = Vec::new();
@@ -67,7 +67,7 @@ pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Ve
 }
 
 /// The findings before the last packet of a capture.
-pub fn findings_on_the_way(capture: &Capture) -> Vec<Finding> {
+pub fn findings_before_end(capture: &Capture) -> Vec<Finding> {
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let (mut judge, mut findings) = (Judge::default(), Vec::new());
     for record in records(capture).take(capture.packets.len().saturating_sub(1)) {
@@ -88,7 +88,7 @@ pub fn rule(finding: &Finding) -> &'static Rule {
 
 /// Whether a finding is a conclusive violation, which makes `rdmascope check` exit with 1.
 pub fn is_violation(finding: &Finding) -> bool {
-    finding.verdict == Verdict::Stands && rule(finding).level == Level::Violation
+    finding.verdict == Verdict::Certain && rule(finding).level == Level::Violation
 }
 
 /// A finding on one line.

@@ -21,15 +21,15 @@ pub mod values;
 /// Collects differences, so that a failure shows more than the first one.
 #[derive(Debug)]
 pub struct Differences {
-    what: String,
+    label: String,
     compared: usize,
     found: Vec<String>,
 }
 
 impl Differences {
-    /// An empty collection for the comparison named `what`.
-    pub fn of(what: impl Into<String>) -> Differences {
-        Differences { what: what.into(), compared: 0, found: Vec::new() }
+    /// An empty collection for the comparison with this label.
+    pub fn of(label: impl Into<String>) -> Differences {
+        Differences { label: label.into(), compared: 0, found: Vec::new() }
     }
 
     /// Compares two values; `place` names the frame or XID.
@@ -59,13 +59,13 @@ impl Differences {
     /// If a difference was found, or if nothing was compared.
     pub fn end(self) {
         const SHOWN: usize = 25;
-        assert!(self.compared > 0, "{}: nothing was compared", self.what);
+        assert!(self.compared > 0, "{}: nothing was compared", self.label);
         if !self.found.is_empty() {
             let shown = self.found.iter().take(SHOWN).map(|line| format!("\n  {line}")).collect::<String>();
             let more = self.found.len().saturating_sub(SHOWN);
             panic!(
                 "{}: {} of {} comparisons differ{shown}{}",
-                self.what,
+                self.label,
                 self.found.len(),
                 self.compared,
                 if more > 0 { format!("\n  … and {more} more") } else { String::new() }

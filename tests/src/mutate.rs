@@ -9,7 +9,7 @@ mod messages;
 mod sequence;
 
 pub use foreign::{Compose, FOREIGN, carry};
-pub use loss::{Kind, Variant, dressed_variant, is_of_client, variant};
+pub use loss::{Kind, Variant, is_from_client, variant, variant_in_form};
 pub use messages::*;
 pub use sequence::*;
 
@@ -168,9 +168,10 @@ impl Packet {
 
     /// Virtual address, R_Key and DMA length, if the opcode has a RETH.
     pub fn reth(&self) -> Option<(u64, u32, u32)> {
-        let there = matches!(self.opcode(), opcode::WRITE_FIRST | opcode::WRITE_ONLY | opcode::READ_REQUEST)
-            && self.data.len() >= EXTENSION + 16;
-        there.then(|| (self.u64(EXTENSION), self.u32(EXTENSION + 8), self.u32(EXTENSION + 12)))
+        let has_reth =
+            matches!(self.opcode(), opcode::WRITE_FIRST | opcode::WRITE_ONLY | opcode::READ_REQUEST)
+                && self.data.len() >= EXTENSION + 16;
+        has_reth.then(|| (self.u64(EXTENSION), self.u32(EXTENSION + 8), self.u32(EXTENSION + 12)))
     }
 
     pub fn set_reth(&mut self, address: u64, rkey: u32, length: u32) {
@@ -181,8 +182,8 @@ impl Packet {
 
     /// The invalidated R_Key, if the opcode has an IETH.
     pub fn ieth(&self) -> Option<u32> {
-        let there = matches!(self.opcode(), opcode::SEND_LAST_INVALIDATE | opcode::SEND_ONLY_INVALIDATE);
-        there.then(|| self.u32(EXTENSION))
+        let has_ieth = matches!(self.opcode(), opcode::SEND_LAST_INVALIDATE | opcode::SEND_ONLY_INVALIDATE);
+        has_ieth.then(|| self.u32(EXTENSION))
     }
 
     pub fn set_ieth(&mut self, rkey: u32) {
@@ -223,8 +224,8 @@ impl Packet {
 
     /// The attribute ID of its CM message.
     pub fn cm_attribute(&self) -> Option<u16> {
-        let there = self.is_roce() && self.opcode() == opcode::UD_SEND_ONLY && self.data.len() >= CM + 232;
-        there.then(|| self.u16(MAD + 16))
+        let has_mad = self.is_roce() && self.opcode() == opcode::UD_SEND_ONLY && self.data.len() >= CM + 232;
+        has_mad.then(|| self.u16(MAD + 16))
     }
 
     pub fn set_cm_attribute(&mut self, attribute: u16) {
@@ -236,12 +237,12 @@ impl Packet {
         &mut self.data[CM..CM + 232]
     }
 
-    /// Parses a whole packet into the fields of [`Frame::compose`](compose::Frame::compose).
-    pub fn taken_apart(&self) -> compose::Frame<'_> {
+    /// Parses a complete packet into the fields of [`Frame::compose`](compose::Frame::compose).
+    pub fn to_frame(&self) -> compose::Frame<'_> {
         let ethernet = self.data[..12].split_at(6);
         let bth = Bth::parse(&self.data[BTH..]).expect("a BTH");
-        let behind = &self.data[EXTENSION..self.ip_end() - icrc::LENGTH - usize::from(bth.pad_count)];
-        let (extensions, length) = Extensions::parse(bth.opcode, behind).expect("the opcode's headers");
+        let rest = &self.data[EXTENSION..self.ip_end() - icrc::LENGTH - usize::from(bth.pad_count)];
+        let (extensions, length) = Extensions::parse(bth.opcode, rest).expect("the opcode's headers");
         compose::Frame {
             ethernet: Some(compose::Ethernet {
                 destination: ethernet.0.try_into().expect("six bytes"),
@@ -265,7 +266,7 @@ impl Packet {
             ),
             bth,
             extensions,
-            payload: &behind[length..],
+            payload: &rest[length..],
         }
     }
 
@@ -275,9 +276,8 @@ impl Packet {
     }
 
     /// Replaces the bytes after the BTH and updates all lengths.
-    pub fn set_behind_bth(&mut self, bytes: &[u8]) {
-        let frame =
-            compose::Frame { extensions: Extensions::default(), payload: bytes, ..self.taken_apart() };
+    pub fn set_after_bth(&mut self, bytes: &[u8]) {
+        let frame = compose::Frame { extensions: Extensions::default(), payload: bytes, ..self.to_frame() };
         self.data = frame.to_vec().expect("it fits a packet");
         self.original_length = self.data.len() as u32;
     }
@@ -636,6 +636,6 @@ pub fn long_call() -> Capture {
     let payload = call.payload();
     let mut longer = call.data[EXTENSION..payload.end].to_vec();
     longer.resize(1028, 0);
-    call.set_behind_bth(&longer);
+    call.set_after_bth(&longer);
     capture
 }

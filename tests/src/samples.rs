@@ -31,7 +31,7 @@ pub const LINUX_7: [&str; 2] = ["nfs3-odd-direct", "nfs4.2-directories"];
 
 /// The sessions captured from their connect on, over any transport. `tests/lab/samples` records none
 /// over iWARP.
-pub fn whole_sessions() -> impl Iterator<Item = &'static str> {
+pub fn complete_sessions() -> impl Iterator<Item = &'static str> {
     let iwarp = IWARP_MOUNTS.into_iter().filter(|_| std::env::var_os(FOLDER).is_none());
     MOUNTS.into_iter().chain(LINUX_7).chain(iwarp)
 }

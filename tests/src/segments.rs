@@ -21,7 +21,7 @@ pub enum Checksum {
     Wrong,
 }
 
-/// A whole TCP segment over IPv4 or IPv6.
+/// A complete TCP segment over IPv4 or IPv6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Segment {
@@ -38,7 +38,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Parses a packet of Ethernet without VLAN tag; `None` if it has no whole segment.
+    /// Parses a packet of Ethernet without VLAN tag; `None` if it has no complete segment.
     pub fn of(packet: &Packet) -> Option<Segment> {
         let data = &packet.data;
         let half = |at: usize| Some(u16::from_be_bytes(data.get(at..at + 2)?.try_into().ok()?));
@@ -72,12 +72,12 @@ impl Segment {
     }
 
     /// Whether the client of a sample sent it.
-    pub fn is_of_client(&self) -> bool {
+    pub fn is_from_client(&self) -> bool {
         self.ports[1] == SERVER_PORT
     }
 
     /// The sequence number of its first byte of payload.
-    pub fn begins(&self) -> u32 {
+    pub fn payload_sequence(&self) -> u32 {
         self.sequence.wrapping_add(self.syn.into())
     }
 
@@ -156,7 +156,7 @@ pub fn made_and_closed(capture: &Capture, is_answered: bool) -> Capture {
         if !is_answered && segment.payload.starts_with(b"MPA ID Rep") {
             return None;
         }
-        let from = usize::from(!segment.is_of_client());
+        let from = usize::from(!segment.is_from_client());
         if segment.syn {
             next[from] = segment.sequence;
         }
@@ -183,9 +183,9 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// A variant of a session, with the same packets in another form.
+/// The form of a session over TCP. All forms have the same packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dress {
+pub enum Form {
     /// As captured.
     Plain,
     /// The sequence numbers of each end wrap in the middle of its stream.
@@ -209,26 +209,26 @@ pub enum Dress {
     Markers,
 }
 
-impl Dress {
-    /// All variants.
-    pub const ALL: [Dress; 10] = [
-        Dress::Plain,
-        Dress::Wrapped,
-        Dress::Unfinished,
-        Dress::Sealed,
-        Dress::Vlan,
-        Dress::OtherIp,
-        Dress::Sll2,
-        Dress::Raw,
-        Dress::OtherPort,
-        Dress::Markers,
+impl Form {
+    /// All forms.
+    pub const ALL: [Form; 10] = [
+        Form::Plain,
+        Form::Wrapped,
+        Form::Unfinished,
+        Form::Sealed,
+        Form::Vlan,
+        Form::OtherIp,
+        Form::Sll2,
+        Form::Raw,
+        Form::OtherPort,
+        Form::Markers,
     ];
 
-    /// This variant of an Ethernet session. The packets keep their count, numbers and times.
-    pub fn on(self, capture: &Capture) -> Capture {
-        let mut dressed = capture.clone();
+    /// Returns an Ethernet session in this form. The packets keep their count, numbers and times.
+    pub fn apply(self, capture: &Capture) -> Capture {
+        let mut changed = capture.clone();
         let mut change = |change: &dyn Fn(&mut Segment)| {
-            for packet in &mut dressed.packets {
+            for packet in &mut changed.packets {
                 if let Some(mut segment) = Segment::of(packet) {
                     change(&mut segment);
                     segment.put(packet);
@@ -236,12 +236,12 @@ impl Dress {
             }
         };
         match self {
-            Dress::Plain => {}
-            Dress::Wrapped => {
+            Form::Plain => {}
+            Form::Wrapped => {
                 let shifts: HashMap<[u16; 2], u32> = streams::flows(capture)
                     .iter()
                     .map(|flow| {
-                        let middle = flow.begins.wrapping_add(flow.bytes.len() as u32 / 2);
+                        let middle = flow.first_sequence.wrapping_add(flow.bytes.len() as u32 / 2);
                         (flow.ports, middle.wrapping_neg())
                     })
                     .collect();
@@ -252,22 +252,22 @@ impl Dress {
                     segment.acknowledgement = segment.acknowledgement.wrapping_add(shift([to, from]));
                 });
             }
-            Dress::Unfinished => change(&|segment| {
+            Form::Unfinished => change(&|segment| {
                 if segment.checksum == Checksum::Right {
                     segment.checksum = Checksum::Unfinished;
                 }
             }),
-            Dress::Sealed => change(&|segment| {
+            Form::Sealed => change(&|segment| {
                 if segment.checksum == Checksum::Unfinished {
                     segment.checksum = Checksum::Right;
                 }
             }),
-            Dress::OtherIp => change(&|segment| segment.over_the_other_ip()),
-            Dress::OtherPort => change(&|segment| {
+            Form::OtherIp => change(&|segment| segment.over_the_other_ip()),
+            Form::OtherPort => change(&|segment| {
                 let other = |port: u16| if port == SERVER_PORT { 4420 } else { port };
                 segment.ports = segment.ports.map(other);
             }),
-            Dress::Markers => {
+            Form::Markers => {
                 let marked: Vec<Marked> = streams::flows(capture).iter().filter_map(Marked::new).collect();
                 change(&|segment| {
                     let [from, to] = segment.ports;
@@ -280,23 +280,23 @@ impl Dress {
                     }
                 });
             }
-            Dress::Vlan => each(&mut dressed, |data| {
+            Form::Vlan => each(&mut changed, |data| {
                 data.splice(12..12, [0x81, 0x00, 0x20, 0x07]);
             }),
-            Dress::Raw => {
-                dressed.link = 101;
-                each(&mut dressed, |data| drop(data.drain(..14)));
+            Form::Raw => {
+                changed.link = 101;
+                each(&mut changed, |data| drop(data.drain(..14)));
             }
-            Dress::Sll2 => {
-                dressed.link = 276;
-                each(&mut dressed, |data| {
+            Form::Sll2 => {
+                changed.link = 276;
+                each(&mut changed, |data| {
                     let header = [data[12], data[13], 0, 0, 0, 0, 0, 2, 0, 1, 0, 6];
                     let address: Vec<u8> = data[6..12].iter().copied().chain([0, 0]).collect();
                     data.splice(..14, header.into_iter().chain(address));
                 });
             }
         }
-        dressed
+        changed
     }
 }
 
@@ -311,8 +311,8 @@ fn each(capture: &mut Capture, change: impl Fn(&mut Vec<u8>)) {
 struct Marked {
     ports: [u16; 2],
     /// The sequence numbers of the first byte, and of the first byte after the start frame.
-    begins: u32,
-    behind: u32,
+    first_sequence: u32,
+    after_start: u32,
     /// The length of the stream without markers.
     length: u32,
     bytes: Vec<u8>,
@@ -330,8 +330,8 @@ impl Marked {
         bytes[16] |= 0x80;
         let mut marked = Marked {
             ports: flow.ports,
-            begins: flow.begins,
-            behind: flow.begins.wrapping_add(start as u32),
+            first_sequence: flow.first_sequence,
+            after_start: flow.first_sequence.wrapping_add(start as u32),
             length: flow.bytes.len() as u32,
             bytes: Vec::new(),
         };
@@ -371,16 +371,18 @@ impl Marked {
 
     /// The sequence number with markers. If a marker precedes the byte, the number of the marker.
     fn place(&self, sequence: u32) -> u32 {
-        let offset = sequence.wrapping_sub(self.behind) as i32;
+        let offset = sequence.wrapping_sub(self.after_start) as i32;
         // A FIN comes after all bytes.
-        let offset = offset.min((self.length - self.behind.wrapping_sub(self.begins)) as i32).max(0) as u32;
+        let offset = offset
+            .min((self.length - self.after_start.wrapping_sub(self.first_sequence)) as i32)
+            .max(0) as u32;
         sequence.wrapping_add(offset.div_ceil(Marked::BETWEEN) * MARKER_LENGTH as u32)
     }
 
     fn mark(&self, segment: &mut Segment) {
-        let begins = self.place(segment.begins());
-        let ends = self.place(segment.begins().wrapping_add(segment.payload.len() as u32));
-        let at = |sequence: u32| sequence.wrapping_sub(self.begins) as usize;
+        let begins = self.place(segment.payload_sequence());
+        let ends = self.place(segment.payload_sequence().wrapping_add(segment.payload.len() as u32));
+        let at = |sequence: u32| sequence.wrapping_sub(self.first_sequence) as usize;
         if !segment.payload.is_empty() && at(ends) <= self.bytes.len() && begins != ends {
             segment.payload = self.bytes[at(begins)..at(ends)].to_vec();
         }

@@ -287,13 +287,13 @@ pub fn content(transaction: &Transaction) -> String {
 /// # Panics
 /// If transactions differ, with the first differing line of each.
 pub fn compare_transactions(
-    what: &str,
+    label: &str,
     expected: &Session,
     actual: &Session,
     view: impl Fn(&Transaction) -> String,
     left_out: impl Fn(Direction, Xid) -> bool,
 ) {
-    let mut differences = Differences::of(what);
+    let mut differences = Differences::of(label);
     for side in [Direction::Forward, Direction::Backward] {
         let kept = |session: &Session| -> Vec<Xid> {
             let mut xids: Vec<Xid> = session

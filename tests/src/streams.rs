@@ -15,7 +15,7 @@ pub struct Flow {
     /// Source and destination port.
     pub ports: [u16; 2],
     /// The sequence number of the first byte.
-    pub begins: u32,
+    pub first_sequence: u32,
     /// The bytes, up to the first one that the capture lacks.
     pub bytes: Vec<u8>,
     /// The length of the start frame, if the stream begins with one.
@@ -48,28 +48,29 @@ pub fn flows(capture: &Capture) -> Vec<Flow> {
     let mut all: BTreeMap<[u16; 2], Vec<Payload>> = BTreeMap::new();
     for packet in &capture.packets {
         let Some(segment) = Segment::of(packet).filter(|it| it.checksum != Checksum::Wrong) else { continue };
-        let part = (packet.number, segment.begins(), segment.payload);
+        let part = (packet.number, segment.payload_sequence(), segment.payload);
         all.entry(segment.ports).or_default().push(part);
     }
     let mut flows: Vec<Flow> = all.into_iter().map(|(ports, parts)| Flow::new(ports, &parts)).collect();
     // Sink and length of an RDMA Read identify the request, whose source address in the client's
     // memory contains the XID.
     let mut reads = Vec::new();
-    flows.iter_mut().for_each(|flow| flow.name(&mut reads));
-    flows.iter_mut().for_each(|flow| flow.name(&mut reads));
+    flows.iter_mut().for_each(|flow| flow.assign_xids(&mut reads));
+    flows.iter_mut().for_each(|flow| flow.assign_xids(&mut reads));
     flows
 }
 
 impl Flow {
     fn new(ports: [u16; 2], parts: &[Payload]) -> Flow {
         let first = parts.iter().map(|(_, sequence, _)| *sequence);
-        let begins = first.reduce(|least, it| if (it.wrapping_sub(least) as i32) < 0 { it } else { least });
-        let begins = begins.unwrap_or_default();
-        let mut flow = Flow { ports, begins, ..Flow::default() };
+        let first_sequence =
+            first.reduce(|least, it| if (it.wrapping_sub(least) as i32) < 0 { it } else { least });
+        let first_sequence = first_sequence.unwrap_or_default();
+        let mut flow = Flow { ports, first_sequence, ..Flow::default() };
         let mut sorted: Vec<_> = parts.iter().filter(|(_, _, payload)| !payload.is_empty()).collect();
-        sorted.sort_by_key(|(_, sequence, _)| sequence.wrapping_sub(begins));
+        sorted.sort_by_key(|(_, sequence, _)| sequence.wrapping_sub(first_sequence));
         for (frame, sequence, payload) in sorted {
-            let at = sequence.wrapping_sub(begins) as usize;
+            let at = sequence.wrapping_sub(first_sequence) as usize;
             if at > flow.bytes.len() {
                 // Only a keep-alive may precede the gap.
                 if flow.bytes.len() > 1 {
@@ -103,8 +104,8 @@ impl Flow {
                         && (it[0] & 0x80 != 0 || it[6..9] == [0; 3] && it[9] < 3)
                 })
             };
-            let begins = self.segments.iter().map(|(_, range)| range.start);
-            begins.filter(|at| is_fpdu(*at)).min().unwrap_or(bytes.len())
+            let starts = self.segments.iter().map(|(_, range)| range.start);
+            starts.filter(|at| is_fpdu(*at)).min().unwrap_or(bytes.len())
         };
         while let (Some(length), Some(control)) = (half(at), bytes.get(at + 2)) {
             let end = at + (2 + length).next_multiple_of(4) + 4;
@@ -123,7 +124,7 @@ impl Flow {
 
     /// Finds the transactions of each FPDU. `reads` has the STag and the range of the sink of each
     /// RDMA Read, and its transaction.
-    fn name(&mut self, reads: &mut Vec<(u32, Range<u64>, Xid)>) {
+    fn assign_xids(&mut self, reads: &mut Vec<(u32, Range<u64>, Xid)>) {
         let Flow { bytes, fpdus, .. } = self;
         let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
@@ -162,8 +163,8 @@ impl Flow {
 
     /// The transactions affected if the capture lacks some frames: those with an incomplete FPDU,
     /// and those with an FPDU whose start cannot be found. A start is found by the preceding FPDU,
-    /// by the start of a segment, or by a whole FPDU within one segment.
-    pub fn hurt(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
+    /// by the start of a segment, or by a complete FPDU within one segment.
+    pub fn affected(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
         let mut kept: Vec<&Range<usize>> =
             self.segments.iter().filter(|(frame, _)| !lost.contains(frame)).map(|(_, range)| range).collect();
         kept.sort_by_key(|range| (range.start, range.end));
@@ -176,26 +177,26 @@ impl Flow {
             }
             at >= wanted.end
         };
-        let mut hurt = HashSet::new();
+        let mut affected = HashSet::new();
         let mut is_known = self.start.is_some_and(|start| has(0..start));
         for Fpdu { range, header, is_regular, xids } in &self.fpdus {
-            let begins = kept.iter().any(|it| {
+            let is_located = kept.iter().any(|it| {
                 it.start == range.start && it.end >= range.start + header
                     || it.start < range.start && it.end >= range.end
             });
-            is_known |= begins;
+            is_known |= is_located;
             // An irregular one may be something else until it is known whether the stream has
             // markers.
             if !is_known || !has(range.clone()) || !is_regular && !lost.is_empty() {
-                hurt.extend(xids);
+                affected.extend(xids);
             }
             is_known &= has(range.start..range.start + header);
         }
-        hurt
+        affected
     }
 
     /// Whether the client sends it.
-    pub fn is_of_client(&self) -> bool {
+    pub fn is_from_client(&self) -> bool {
         self.ports[1] == SERVER_PORT
     }
 }

@@ -173,7 +173,7 @@ pub fn full() -> Transaction {
         acknowledged: Some(Seen { frame: 8, time: after(70_050) }),
         reads: Some((after(70_100), after(71_100))),
         writes: Some((after(72_000), after(72_100))),
-        asked_bytes: 8192,
+        requested_bytes: 8192,
         read_bytes: 8192,
         busy_before: 20_000,
         busy_after: 200_000,

@@ -1,11 +1,11 @@
-//! The capture behind the screen: engine, judge and records. It takes records as they arrive,
+//! The analysis of the shown capture: engine, judge and records. It takes records as they arrive,
 //! returns new results in [`Batch`]es, and answers requests of the screen.
 
 mod lifetimes;
 mod packets;
 
 use crate::chart::Series;
-use crate::overview::{Beside, Gathering};
+use crate::overview::{Gathering, SessionFacts};
 use crate::packets::Page;
 use crate::ring::Ring;
 use crate::rows::RowMaker;
@@ -17,11 +17,11 @@ use rdmascope_analysis::ending::{self, Ending};
 use rdmascope_analysis::events::{Open, SessionEvent};
 use rdmascope_analysis::findings::{Findings, is_about};
 use rdmascope_analysis::observer::Observer;
+use rdmascope_analysis::one_capture::OneCapture;
 use rdmascope_analysis::policy::Allowances;
 use rdmascope_analysis::report::Report;
 use rdmascope_analysis::time::Zone;
 use rdmascope_analysis::timeline::{Config, Happening, Moment, Now, Records as _, Timeline};
-use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{FileEnding, Note, PcapngWriter};
 use rdmascope_conformance::{Finding, Judge, Level};
@@ -51,7 +51,7 @@ pub enum Request {
     /// Load a frame.
     Frame(u64),
     /// Write packets to a new file, with comments by their numbers.
-    Save(What, PathBuf, Vec<(u64, String)>),
+    Save(PacketSet, PathBuf, Vec<(u64, String)>),
     /// List packets from this record on that pass the filter line, with times of day in this zone.
     Packets(String, Zone, u64),
     /// Find the text in a packet after this record, or before it.
@@ -62,7 +62,7 @@ pub enum Request {
 
 /// A selection of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum What {
+pub enum PacketSet {
     /// All packets that are available.
     #[default]
     All,
@@ -147,13 +147,13 @@ pub struct FrameFields {
     pub bytes: Vec<u8>,
 }
 
-/// The capture behind the screen.
+/// The analysis of the shown capture.
 pub struct Analysis {
     timeline: Timeline,
     store: Store,
     maker: RowMaker,
     report: Report,
-    together: Together,
+    one_capture: OneCapture,
     gathering: Gathering,
     /// The latest time that a live source has reached.
     clock: Option<Time>,
@@ -178,9 +178,9 @@ pub struct Analysis {
 }
 
 /// Records after the end of a transaction that may contain its last acknowledgements.
-const BEHIND: u64 = 512;
+const TRAILING: u64 = 512;
 /// Records before the first packet of a transaction that are replayed for it.
-const BEFORE: u64 = 64;
+const LEADING: u64 = 64;
 
 impl Analysis {
     /// Creates an analysis without records. `frame` configures the decoding of frames; rules of at
@@ -193,7 +193,7 @@ impl Analysis {
             store: Store::default(),
             maker: RowMaker::default(),
             report: Report::default(),
-            together: Together::default(),
+            one_capture: OneCapture::default(),
             gathering: Gathering::default(),
             clock: None,
             frame,
@@ -245,8 +245,8 @@ impl Analysis {
             ring.push(record);
         }
         let number = self.timeline.taken() + 1;
-        self.tell(number, |timeline, tell| {
-            timeline.take_telling(record, dissected, &mut |happening| tell(happening))
+        self.follow(number, |timeline, report| {
+            timeline.take_reporting(record, dissected, &mut |happening| report(happening))
         });
     }
 
@@ -264,8 +264,8 @@ impl Analysis {
             return waits;
         }
         let number = self.timeline.taken();
-        self.tell(number, |timeline, tell| {
-            timeline.handle_time_telling(now, &mut |happening| tell(happening))
+        self.follow(number, |timeline, report| {
+            timeline.handle_time_reporting(now, &mut |happening| report(happening))
         });
         true
     }
@@ -279,22 +279,22 @@ impl Analysis {
     pub fn finish(&mut self, files: Vec<FileEnding>) {
         let number = self.timeline.taken();
         let mut totals = Totals::default();
-        self.tell(number, |timeline, tell| {
-            totals = timeline.finish_telling(&mut |happening| tell(happening));
+        self.follow(number, |timeline, report| {
+            totals = timeline.finish_reporting(&mut |happening| report(happening));
         });
-        let together = core::mem::take(&mut self.together);
+        let one_capture = core::mem::take(&mut self.one_capture);
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let input = ending::arguments(&names);
         self.lifetimes.finish();
-        self.ended = Some(Ending { totals, files, port: self.frame.port, together, chosen: None, input });
+        self.ended = Some(Ending { totals, files, port: self.frame.port, one_capture, chosen: None, input });
     }
 
-    fn tell(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
+    fn follow(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
         let Analysis {
             timeline,
             maker,
             report,
-            together,
+            one_capture,
             gathering,
             start,
             rows,
@@ -310,11 +310,11 @@ impl Analysis {
         handle(timeline, &mut |happening| match happening {
             Happening::Event(event) => {
                 report.handle(event);
-                together.handle(event);
+                one_capture.handle(event);
                 lifetimes.handle(event);
                 allowances.take(event);
                 if let Event::Observation(observation) = event
-                    && let Observed::Repeated(repeated) = observation.what
+                    && let Observed::Repeated(repeated) = observation.kind
                 {
                     resent.get_or_insert_with(|| Series::new(start)).add(repeated.seen.time);
                 }
@@ -353,23 +353,23 @@ impl Analysis {
         }
     }
 
-    /// Returns the results since the last call. If `whole`, they include events, report and the
-    /// state after the last record, which take time.
-    pub fn batch(&mut self, progress: Progress, whole: bool) -> Batch {
+    /// Returns the results since the last call. With `is_full`, they include events, report and the
+    /// state after the last record, which take time to compute.
+    pub fn batch(&mut self, progress: Progress, is_full: bool) -> Batch {
         let latest = self.timeline.latest();
         let totals = self.ended.as_ref().map_or(*latest.totals(), |ending| ending.totals);
         let mut batch = core::mem::take(&mut self.batch);
         batch.learned = self.maker.learned();
         (batch.start, batch.totals, batch.dropped, batch.progress) =
             (self.start, totals, self.dropped, progress);
-        if whole {
-            self.whole(&mut batch, totals);
+        if is_full {
+            self.add_summary(&mut batch, totals);
         }
         batch
     }
 
     /// Adds events, the overview and the state after the last record.
-    fn whole(&mut self, batch: &mut Batch, totals: Totals) {
+    fn add_summary(&mut self, batch: &mut Batch, totals: Totals) {
         let Analysis { timeline, report, gathering, clock, ended, dropped, resent, .. } = self;
         let latest = timeline.latest();
         let open: Vec<Connection> = latest.connections().collect();
@@ -386,7 +386,7 @@ impl Analysis {
             _ => report.gathered().list(end),
         };
         let waiting = latest.open_transactions().filter(|open| open.direction == Direction::Forward);
-        let beside = Beside {
+        let facts = SessionFacts {
             report,
             ending: ended.as_ref().unwrap_or(&now),
             events: &events,
@@ -395,7 +395,7 @@ impl Analysis {
             has_ended: ended.is_some(),
             dropped: *dropped,
         };
-        batch.overview = Some(Box::new(gathering.overview(&beside)));
+        batch.overview = Some(Box::new(gathering.overview(&facts)));
         batch.events = Some(events);
         batch.now = Some(Box::new(snapshot(latest, &self.lifetimes, &self.maker)));
         batch.resent.clone_from(resent);
@@ -404,17 +404,17 @@ impl Analysis {
 
     /// Answers a request of the screen.
     pub fn answer(&mut self, request: Request) -> Answer {
-        let answered = match request.clone() {
+        let result = match request.clone() {
             Request::Report(width) => self.report(width),
             _ if matches!(self.store, Store::Pending) => Err("the capture is still being copied".to_owned()),
             Request::Seek(moment) => self.seek(moment),
             Request::Exchange(named) => self.exchange(named),
             Request::Frame(number) => self.packet(number),
-            Request::Save(what, path, comments) => self.save(what, path, &comments),
+            Request::Save(selection, path, comments) => self.save(selection, path, &comments),
             Request::Packets(line, zone, first) => self.packets(line, zone, first),
             Request::Find(text, from, on) => self.find_packet(&text, from, on),
         };
-        answered.unwrap_or_else(|error| Answer::Failed(request, error))
+        result.unwrap_or_else(|error| Answer::Failed(request, error))
     }
 
     fn report(&self, width: u16) -> Result<Answer, String> {
@@ -437,17 +437,17 @@ impl Analysis {
 
     fn exchange(&mut self, named: Named) -> Result<Answer, String> {
         let Analysis { timeline, store, report, .. } = self;
-        let last = named.ended.saturating_add(BEHIND).min(timeline.taken());
-        let range = named.first.saturating_sub(BEFORE).max(1)..=last;
+        let last = named.ended.saturating_add(TRAILING).min(timeline.taken());
+        let range = named.first.saturating_sub(LEADING).max(1)..=last;
         let mut found = None;
-        let told = timeline.replay_closely(store, range.clone(), &mut |happening| {
+        let replayed = timeline.replay_closely(store, range.clone(), &mut |happening| {
             if let Happening::Event(Event::Transaction(transaction)) = happening
                 && transaction.number == named.number
             {
                 found = Some((*transaction).clone());
             }
         });
-        told.map_err(|error| error.to_string())?;
+        replayed.map_err(|error| error.to_string())?;
         let transaction = found.ok_or("the transaction is no longer available")?;
         let mut all = Findings::new(Findings::ALL);
         let latest = timeline.latest();
@@ -456,7 +456,7 @@ impl Analysis {
         let by_frame = all.by_frame();
         let mut ladder = Ladder::of(&transaction);
         let mut carriers = Carriers::default();
-        let told = timeline.replay_closely(store, range, &mut |happening| {
+        let replayed = timeline.replay_closely(store, range, &mut |happening| {
             if let Happening::Event(Event::Attributed(attributed)) = happening {
                 ladder.see(&transaction, attributed);
                 carriers.see(&transaction, attributed);
@@ -465,7 +465,7 @@ impl Analysis {
                 }
             }
         });
-        told.map_err(|error| error.to_string())?;
+        replayed.map_err(|error| error.to_string())?;
         let marked: HashSet<u64> = ladder.marked().collect();
         let mut findings = Findings::new(Findings::ALL);
         for found in listed() {
@@ -506,7 +506,7 @@ impl Analysis {
                 .any(|frames| frames.contains(&number))
         });
         let mut shown = None;
-        let told = timeline.replay(store, number..=number, true, &mut |happening| {
+        let replayed = timeline.replay(store, number..=number, true, &mut |happening| {
             if let Happening::Event(Event::Packet(packet)) = happening
                 && packet.record.number == number
             {
@@ -518,11 +518,16 @@ impl Analysis {
                 });
             }
         });
-        told.map_err(|error| error.to_string())?;
+        replayed.map_err(|error| error.to_string())?;
         shown.map(|frame| Answer::Frame(Box::new(frame))).ok_or_else(|| format!("there is no frame {number}"))
     }
     /// Writes packets as pcapng. An existing file is not overwritten.
-    fn save(&self, what: What, path: PathBuf, comments: &[(u64, String)]) -> Result<Answer, String> {
+    fn save(
+        &self,
+        selection: PacketSet,
+        path: PathBuf,
+        comments: &[(u64, String)],
+    ) -> Result<Answer, String> {
         let Analysis { timeline, store, .. } = self;
         let error = |error: io::Error| format!("{}: {error}", path.display());
         let file = new_file::make(&path).map_err(|failed| match failed.kind() {
@@ -544,26 +549,26 @@ impl Analysis {
                 packets += 1;
             }
         };
-        if let What::Frames(numbers) = &what {
+        if let PacketSet::Frames(numbers) = &selection {
             let first = numbers.first().copied().unwrap_or(0).max(self.oldest());
             let last = numbers.last().copied().unwrap_or(0);
             let records = store.walk(first).take_while(|record| record.number <= last);
             let wanted = |record: &Record<'_>| numbers.binary_search(&record.number).is_ok();
             records.filter(wanted).for_each(|record| write(&record));
-        } else if what == What::All {
+        } else if selection == PacketSet::All {
             store.walk(self.oldest()).for_each(|record| write(&record));
         } else {
-            let wanted = Wanted::new(what);
+            let wanted = Wanted::new(selection);
             let (first, last) = wanted.span();
             let range = first.max(self.first())..=last.min(timeline.taken());
-            let mut tell = |happening: Happening<'_>| {
+            let mut report = |happening: Happening<'_>| {
                 if let Happening::Event(Event::Packet(packet)) = happening
                     && packet.connection.is_some_and(|id| wanted.has(id, packet.record.number))
                 {
                     write(&packet.record);
                 }
             };
-            timeline.replay(store, range, true, &mut tell).map_err(|error| error.to_string())?;
+            timeline.replay(store, range, true, &mut report).map_err(|error| error.to_string())?;
         }
         written.and_then(|()| writer.finish().map(drop)).map_err(error)?;
         unfinished.keep();
@@ -588,12 +593,12 @@ impl Analysis {
 struct Wanted(BTreeMap<ConnectionId, Vec<(u64, u64)>>);
 
 impl Wanted {
-    fn new(what: What) -> Wanted {
-        let mut all = match what {
-            What::All | What::Frames(_) => Vec::new(),
-            What::Connection(id) => vec![(id, 1, u64::MAX)],
-            What::Between(id, first, last) => vec![(id, first, last)],
-            What::Rows(rows) => rows,
+    fn new(selection: PacketSet) -> Wanted {
+        let mut all = match selection {
+            PacketSet::All | PacketSet::Frames(_) => Vec::new(),
+            PacketSet::Connection(id) => vec![(id, 1, u64::MAX)],
+            PacketSet::Between(id, first, last) => vec![(id, first, last)],
+            PacketSet::Rows(rows) => rows,
         };
         all.sort_unstable();
         let mut ranges: BTreeMap<ConnectionId, Vec<(u64, u64)>> = BTreeMap::new();

@@ -270,7 +270,7 @@ fn latencies<'a>(
         let (x, y) = (cell / high, cell % high);
         (x as f64 / columns as f64 * length / 1e9, y as f64 / lines as f64)
     };
-    cells.iter().enumerate().filter(|(_, is_there)| **is_there).map(|(cell, _)| point(cell)).collect()
+    cells.iter().enumerate().filter(|(_, is_set)| **is_set).map(|(cell, _)| point(cell)).collect()
 }
 
 /// Bytes moved in each of `columns` equal spans of time.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_fall_into_powers_of_two() {
+    fn latencies_are_binned_by_powers_of_two() {
         let rows = [row(0, 1000, 0), row(0, 1023, 0), row(0, 1024, 0), row(0, 5000, 0), row(0, 0, 0)];
         let counts = histogram(rows[..4].iter());
         assert_eq!(counts, [(512, 2), (1024, 1), (2048, 0), (4096, 1)]);
@@ -330,7 +330,7 @@ mod tests {
     /// Two calls at once from 10 to 20 and one of them until 30; the first reply grants two
     /// credits.
     #[test]
-    fn calls_in_flight_under_the_grant() {
+    fn calls_in_flight_are_compared_with_the_grant() {
         let mut rows = [row(0, 5, 0), row(10, 10, 0), row(10, 20, 0), row(60, 0, 0), row(99, 1, 0)];
         rows.iter_mut().for_each(|row| row.credits = None);
         rows[0].credits = Some(2);
@@ -351,14 +351,14 @@ mod tests {
 
     /// A reply returns its credit before a call at the same time takes one.
     #[test]
-    fn one_call_behind_the_other_is_one_in_flight() {
+    fn consecutive_calls_are_one_in_flight() {
         let rows: Vec<Row> = (0..10).map(|number| row(number * 10, 10, 0)).collect();
         let flight = in_flight(rows.iter(), (Time(0), Time(100)), 5);
         assert_eq!(flight.most, [1; 5]);
     }
 
     #[test]
-    fn a_series_keeps_its_counts_however_long_it_grows() {
+    fn a_series_keeps_its_counts_as_it_grows() {
         let mut series = Series::new(Time(100));
         for time in [0, 100, 101, 5_000, 1_000_000, i64::MAX] {
             series.add(Time(time));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_stands_once() {
+    fn duplicate_points_are_merged() {
         let rows: Vec<Row> = (0..1000).map(|time| row(time, 1000 + time as u64 % 3, 0)).collect();
         let points = latencies(rows.iter(), (Time(0), Time(999)), (50, 10));
         assert!(points.len() <= 51, "{}", points.len());

@@ -1,5 +1,5 @@
-//! How lists show times: the clock of a wall in local time or in UTC, seconds from the start of the
-//! capture, or from the line before.
+//! How lists show times: the time of day in local time or in UTC, seconds from the start of the
+//! capture, or seconds since the previous line.
 
 use rdmascope_analysis::time::{SECOND, Zone};
 use rdmascope_analysis::units::Seconds;
@@ -68,8 +68,8 @@ pub fn wall(time: Time, zone: Zone, decimals: usize) -> String {
     )
 }
 
-/// The columns of a list that show times. A wide list has seconds from the start beside the time of
-/// day.
+/// The columns of a list that show times. A wide list has the time of day and the
+/// seconds from the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     times: Times,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cycle_has_all_forms() {
+    fn the_cycle_covers_all_formats() {
         let start = Time(1_763_717_400_000_000_000);
         let time = Time(start.0 + 1_500_000_000);
         let cell = |times| Column::new(times, 80, start).cell(Some(time), Some(Time(time.0 - 2_000)));

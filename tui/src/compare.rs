@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
 use rdmascope_analysis::ending::{self, Ending};
 use rdmascope_analysis::observer::Observer;
-use rdmascope_analysis::together::Together;
+use rdmascope_analysis::one_capture::OneCapture;
 use rdmascope_capture_agent::{Error, Files, Interrupt, Note, Sink};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// The other capture of a comparison, on the screen.
 #[derive(Debug)]
-pub struct Beside {
+pub struct OtherCapture {
     /// The name that is shown.
     pub name: String,
     /// The comparison, or the reason why it failed; `None` while both captures are read.
@@ -28,10 +28,10 @@ pub struct Beside {
     pub has_all: bool,
 }
 
-impl Beside {
+impl OtherCapture {
     /// Creates a comparison that is still to be read.
-    pub fn new(name: String) -> Beside {
-        Beside { name, compared: None, is_shown: false, has_all: false }
+    pub fn new(name: String) -> OtherCapture {
+        OtherCapture { name, compared: None, is_shown: false, has_all: false }
     }
 }
 
@@ -75,17 +75,17 @@ impl Compared {
 fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
     let side = Side::default();
     let engine = Engine::new(Config { frame, ..side.needs() });
-    let mut reading = Reading { engine, side, together: Together::default() };
+    let mut reading = Reading { engine, side, one_capture: OneCapture::default() };
     let mut files = Files::open(paths, None, &Interrupt::default())?;
     files.for_each(&frame, &mut (), &mut reading)?;
-    let Reading { mut engine, mut side, mut together } = reading;
+    let Reading { mut engine, mut side, mut one_capture } = reading;
     engine.finish(&mut |event: Event<'_>| {
-        together.handle(&event);
+        one_capture.handle(&event);
         side.handle(&event);
     });
     let input = ending::arguments(paths);
     let (totals, files) = (*engine.totals(), files.endings());
-    side.ending = Ending { totals, files, port: frame.port, together, chosen: None, input };
+    side.ending = Ending { totals, files, port: frame.port, one_capture, chosen: None, input };
     Ok(side)
 }
 
@@ -93,21 +93,21 @@ fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
 struct Reading {
     engine: Engine,
     side: Side,
-    together: Together,
+    one_capture: OneCapture,
 }
 
 impl Sink for Reading {
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
-        let Reading { engine, side, together } = self;
+        let Reading { engine, side, one_capture } = self;
         engine.handle_dissected(record, dissected, &mut |event| {
-            together.handle(&event);
+            one_capture.handle(&event);
             side.handle(&event);
         });
         ControlFlow::Continue(())
     }
 
     fn note(&mut self, note: &Note) {
-        note.tell(&mut self.engine);
+        note.pass_to(&mut self.engine);
     }
 
     /// Files need no timer.

@@ -25,7 +25,7 @@ const OF_FILTERS: [(&str, &str); 8] = [
     ("user", "uid"),
 ];
 
-/// The columns that other names in expressions stand for.
+/// The columns that aliases in expressions refer to.
 const OF_COLUMNS: [(&str, &str); 4] =
     [("op", "operations"), ("operation", "operations"), ("status", "status_name"), ("other_file", "file")];
 

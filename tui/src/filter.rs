@@ -20,8 +20,8 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::did_you_mean::known;
 use rdmascope_present::expression::{self, Expression};
-use rdmascope_present::nearest::known;
 use rdmascope_wire::Xid;
 
 /// A filter of rows.
@@ -193,7 +193,7 @@ mod tests {
     use rdmascope_tests::values;
 
     #[test]
-    fn a_line_is_read_and_matched() {
+    fn lines_are_parsed_and_matched() {
         let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
         let matches = |line: &str| Filter::parse(line, Zone::Utc).unwrap().matches(&row, Time(0));
         assert!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_read_and_matched() {
+    fn expressions_are_parsed_and_matched() {
         let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
         let matches = |line: &str| Filter::parse(line, Zone::Utc).unwrap().matches(&row, Time(0));
         for line in [
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_cannot_be_read_is_named() {
+    fn errors_name_the_invalid_word() {
         for (line, part) in [
             ("latency-above=5", "latency-above=5: "),
             ("outcome=no-replay", "did you mean no-reply?"),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_selects_the_same() {
+    fn options_reproduce_the_filter() {
         let of = |line| Filter::parse(line, Zone::Utc).unwrap().options(line);
         assert_eq!(of("operation=READ file=a/*.dat").as_deref(), Some(" --operation=READ '--file=a/*.dat'"));
         assert_eq!(of("latency > 5ms").as_deref(), Some(" --where 'latency > 5ms'"));

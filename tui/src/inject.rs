@@ -12,7 +12,7 @@ pub struct Bench {
     /// Further options of the command that sends the session.
     pub session_arguments: String,
     /// The scenarios.
-    pub offers: Vec<Offer>,
+    pub entries: Vec<Entry>,
     /// The faults that can be put into a call of the session.
     pub faults: Vec<Fault>,
     /// Opens sockets, on the thread on which scenarios will run.
@@ -25,7 +25,7 @@ pub type Runner = Box<dyn FnMut(&Order, &mut dyn Watch) -> Result<Ran, String>>;
 /// Observes a running order.
 pub trait Watch {
     /// Receives an intermediate result.
-    fn told(&mut self, told: Told);
+    fn update(&mut self, update: Update);
 
     /// Whether the order has to stop.
     fn is_stopped(&self) -> bool;
@@ -34,9 +34,9 @@ pub trait Watch {
 /// An order to run a scenario or the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The index of the offer.
+    /// The index of the entry.
     pub index: usize,
-    /// The plan for sending, if the offer is the session.
+    /// The plan for sending, if the entry is the session.
     pub plan: Plan,
     /// A running number of orders, from 1.
     pub number: u64,
@@ -62,7 +62,7 @@ pub struct Fault {
 
 /// A scenario, or the session, that can be sent.
 #[derive(Clone, Debug, Default)]
-pub struct Offer {
+pub struct Entry {
     /// Its name.
     pub name: String,
     /// A one-line description.
@@ -79,7 +79,7 @@ pub struct Offer {
 
 /// An intermediate result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Update {
     /// The number of calls that the session has.
     Calls(u64),
     /// All packets exchanged so far.
@@ -96,7 +96,7 @@ pub struct Ran {
     /// The target broke the requirement.
     pub is_violation: bool,
     /// A text with the message sent, the answer received and the answers allowed.
-    pub told: String,
+    pub text: String,
     /// The packets exchanged.
     pub arrows: Vec<Arrow>,
 }
@@ -166,7 +166,7 @@ pub struct Inject {
     /// Further options of the command that sends the session.
     pub session_arguments: String,
     /// The scenarios.
-    pub offers: Vec<Offer>,
+    pub entries: Vec<Entry>,
     /// The faults that can be put into a call of the session.
     pub faults: Vec<Fault>,
     /// The result of each scenario.
@@ -196,9 +196,9 @@ pub struct Inject {
 
 impl Inject {
     /// Creates the list of scenarios for a target.
-    pub fn new(target: String, offers: Vec<Offer>, faults: Vec<Fault>) -> Inject {
-        let ran = offers.iter().map(|_| None).collect();
-        Inject { target, offers, faults, ran, ..Inject::default() }
+    pub fn new(target: String, entries: Vec<Entry>, faults: Vec<Fault>) -> Inject {
+        let ran = entries.iter().map(|_| None).collect();
+        Inject { target, entries, faults, ran, ..Inject::default() }
     }
 
     /// Starts the next scenario of the queue if none is running.
@@ -210,7 +210,7 @@ impl Inject {
         self.ordered += 1;
         self.crossed.clear();
         self.is_stopping = false;
-        if self.offers[index].is_session {
+        if self.entries[index].is_session {
             self.sent.clear();
             (self.calls, self.lit) = (None, None);
             self.sent_as = self.plan.clone();
@@ -226,11 +226,11 @@ impl Inject {
     }
 
     /// Takes an intermediate result of the running order.
-    pub fn take(&mut self, told: Told) {
-        match told {
-            Told::Calls(calls) => self.calls = Some(calls),
-            Told::Arrows(arrows) => self.crossed = arrows,
-            Told::Call(mut call) => {
+    pub fn take(&mut self, update: Update) {
+        match update {
+            Update::Calls(calls) => self.calls = Some(calls),
+            Update::Arrows(arrows) => self.crossed = arrows,
+            Update::Call(mut call) => {
                 let differences = core::mem::take(&mut call.differences);
                 let notes = core::mem::take(&mut call.notes);
                 self.sent.push(SentLine::Call(call));
@@ -310,7 +310,7 @@ impl Inject {
         let is_violation = |one: &&Result<Ran, String>| one.as_ref().is_ok_and(|ran| ran.is_violation);
         let violations = self.ran.iter().flatten().filter(is_violation).count();
         let mut words =
-            format!("{done} of {} run, {}", self.offers.len(), Counted(violations as u64, "violation"));
+            format!("{done} of {} run, {}", self.entries.len(), Counted(violations as u64, "violation"));
         if !self.queue.is_empty() {
             words += &format!(", {} waiting", self.queue.len());
         }

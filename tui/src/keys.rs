@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_does_two_things() {
+    fn keys_are_bound_once() {
         let mut keys: Vec<&str> = KEYS.iter().flat_map(|binding| binding.keys.iter().copied()).collect();
         let count = keys.len();
         keys.sort_unstable();
@@ -277,14 +277,14 @@ mod tests {
 
     /// The help has at least 80 columns, 22 of which are taken by keys and frame.
     #[test]
-    fn what_keys_do_fits() {
+    fn help_texts_fit_the_screen() {
         for binding in KEYS {
             assert!(binding.help.len() <= 56, "{}: {}", binding.help, binding.help.len());
         }
     }
 
     #[test]
-    fn keys_are_named_as_they_are_written() {
+    fn key_events_map_to_actions() {
         let of = |code, modifiers| action(KeyEvent::new(code, modifiers));
         assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(Action::Quit));
         assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Action::Quit));

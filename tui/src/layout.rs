@@ -28,7 +28,7 @@ pub enum Form {
     Text,
     /// A list with headings. A body of at least this height has the other pane below the list.
     List(u16),
-    /// A tree. The other pane is beside it on a wide screen, and otherwise below it.
+    /// A tree. The other pane is to its right on a wide screen, and otherwise below it.
     Tree,
 }
 
@@ -43,9 +43,9 @@ pub fn areas(size: (u16, u16), form: Form, split: u16) -> Areas {
     let line = |y: u16| Rect::new(0, y.min(height), width, 1.min(height.saturating_sub(y)));
     let body = Rect::new(0, 2.min(height), width, height.saturating_sub(4));
     let (main, detail) = match form {
-        Form::List(least) if body.height >= least => below(body, split),
-        Form::Tree if width >= WIDE => beside(body, split),
-        Form::Tree => below(body, split),
+        Form::List(least) if body.height >= least => stacked(body, split),
+        Form::Tree if width >= WIDE => side_by_side(body, split),
+        Form::Tree => stacked(body, split),
         Form::List(_) | Form::Text => (body, None),
     };
     Areas {
@@ -59,7 +59,7 @@ pub fn areas(size: (u16, u16), form: Form, split: u16) -> Areas {
     }
 }
 
-fn below(body: Rect, split: u16) -> (Rect, Option<Rect>) {
+fn stacked(body: Rect, split: u16) -> (Rect, Option<Rect>) {
     let upper = (u32::from(body.height) * u32::from(split) / 100) as u16;
     let most = body.height.saturating_sub(4).max(1);
     let upper = upper.clamp(LEAST_LIST.min(most), most).min(body.height);
@@ -68,7 +68,7 @@ fn below(body: Rect, split: u16) -> (Rect, Option<Rect>) {
     (main, (detail.height > 0).then_some(detail))
 }
 
-fn beside(body: Rect, split: u16) -> (Rect, Option<Rect>) {
+fn side_by_side(body: Rect, split: u16) -> (Rect, Option<Rect>) {
     let left = (u32::from(body.width) * u32::from(split) / 100) as u16;
     let left = left.clamp(20, body.width - 20);
     let main = Rect { width: left, ..body };

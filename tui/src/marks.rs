@@ -73,8 +73,8 @@ impl Marks {
     }
 }
 
-/// The file with the notes on a capture: it is beside the capture.
-pub fn beside(capture: &Path) -> PathBuf {
+/// The path of the notes on a capture, in the capture's folder.
+pub fn notes_path(capture: &Path) -> PathBuf {
     let mut name = capture.file_name().unwrap_or_default().to_owned();
     name.push(".notes");
     capture.with_file_name(name)

@@ -26,12 +26,13 @@ use std::hash::Hash;
 pub struct Overview {
     /// The statements of `analyze` about the capture, the most harmful first.
     pub statements: Vec<Statement>,
-    /// The text of `analyze` for a capture without problems. `None` if it has any, or goes on.
+    /// The text of `analyze` for a capture without problems. `None` if there are problems, or if the
+    /// capture has not ended.
     pub nothing: Option<String>,
     /// The most important figures.
     pub tiles: Tiles,
     /// Figures over time.
-    pub course: Course,
+    pub over_time: OverTime,
     /// The operations with the most total time, that first.
     pub operations: Vec<Operation>,
     /// The files, the clients and the servers with the most calls, if there are several.
@@ -90,9 +91,9 @@ impl FoundCounts {
         let level = finding.rule.map(|rule| rule.level);
         let count = match (finding.verdict, level) {
             (Verdict::Inconclusive, _) => &mut self.inconclusive,
-            (Verdict::Stands, Some(Level::Violation) | None) => &mut self.violations,
-            (Verdict::Stands, Some(Level::Warning)) => &mut self.warnings,
-            (Verdict::Stands, Some(Level::Advice)) => &mut self.advice,
+            (Verdict::Certain, Some(Level::Violation) | None) => &mut self.violations,
+            (Verdict::Certain, Some(Level::Warning)) => &mut self.warnings,
+            (Verdict::Certain, Some(Level::Advice)) => &mut self.advice,
         };
         *count += 1;
     }
@@ -115,7 +116,7 @@ impl<T> Over<T> {
 
 /// Figures over time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
+pub struct OverTime {
     /// The start of the capture, and the latest time.
     pub span: Option<(Time, Time)>,
     /// The median and the 99th percentile of the latencies, in nanoseconds, at the time of the
@@ -169,8 +170,8 @@ pub struct Gathering {
     servers: Ranking<Address>,
 }
 
-/// The state of the session beside the gathered facts.
-pub(crate) struct Beside<'a> {
+/// The facts about the session that [`Gathering`] does not collect.
+pub(crate) struct SessionFacts<'a> {
     /// The report of `analyze`.
     pub(crate) report: &'a Report,
     /// The totals, with a span up to now.
@@ -219,8 +220,8 @@ impl Gathering {
     }
 
     /// The overview now.
-    pub(crate) fn overview(&mut self, beside: &Beside<'_>) -> Overview {
-        let Beside { report, ending, events, open, has_ended, .. } = *beside;
+    pub(crate) fn overview(&mut self, facts: &SessionFacts<'_>) -> Overview {
+        let SessionFacts { report, ending, events, open, has_ended, .. } = *facts;
         let violations = self.found.violations;
         let (mut statements, problems) = match has_ended {
             true => (report.verdict(ending, violations), report.problems(ending)),
@@ -230,15 +231,15 @@ impl Gathering {
             }
         };
         let is_lost = statements.iter().any(|statement| statement.harm == Harm::ServiceLost);
-        if let Some(waits) = waits(beside).filter(|_| !has_ended && !is_lost) {
+        if let Some(waits) = waits(facts).filter(|_| !has_ended && !is_lost) {
             statements.push(waits);
             statements.sort_by_key(|statement| statement.harm);
         }
         Overview {
             statements,
             nothing: has_ended.then(|| report.nothing_wrong(ending, &report.verdict(ending, 0))).flatten(),
-            tiles: self.tiles(beside, &problems),
-            course: self.course(beside),
+            tiles: self.tiles(facts, &problems),
+            over_time: self.over_time(facts),
             operations: operations(report),
             busiest: [
                 self.files.busiest(|path| path.to_vec()),
@@ -248,32 +249,32 @@ impl Gathering {
         }
     }
 
-    fn tiles(&self, beside: &Beside<'_>, problems: &[Problem]) -> Tiles {
+    fn tiles(&self, facts: &SessionFacts<'_>, problems: &[Problem]) -> Tiles {
         let count =
             |name: &str| problems.iter().filter(|problem| problem.name == name).map(|it| it.count).sum();
-        let (errors, further) = beside.report.errors();
+        let (errors, further) = facts.report.errors();
         let is_up = |connection: &&Connection| connection.state == State::Open && !connection.is_foreign;
         Tiles {
-            connections: beside.ending.totals.connections.max(beside.open.len() as u64),
-            up: beside.open.iter().filter(is_up).count() as u64,
-            lost: lost(beside.events),
-            calls: beside.ending.totals.transactions.iter().sum(),
+            connections: facts.ending.totals.connections.max(facts.open.len() as u64),
+            up: facts.open.iter().filter(is_up).count() as u64,
+            lost: lost(facts.events),
+            calls: facts.ending.totals.transactions.iter().sum(),
             errors: errors.iter().map(|(_, error)| error.count).sum::<u64>() + further,
             resent: count("retransmission"),
-            dropped: beside.dropped.max(count("dropped-packet")),
+            dropped: facts.dropped.max(count("dropped-packet")),
             found: self.found,
         }
     }
 
-    fn course(&mut self, beside: &Beside<'_>) -> Course {
-        let Some((start, end)) = beside.ending.totals.span else { return Course::default() };
+    fn over_time(&mut self, facts: &SessionFacts<'_>) -> OverTime {
+        let Some((start, end)) = facts.ending.totals.span else { return OverTime::default() };
         let now = end.since(start);
         self.latencies.at(now);
         self.moved.at(now);
-        let waiting = beside.waiting.iter().map(|(connection, since)| (*connection, since.since(start)));
+        let waiting = facts.waiting.iter().map(|(connection, since)| (*connection, since.since(start)));
         let waiting: Vec<(ConnectionId, u64)> = waiting.collect();
         let percentiles = |latencies: &Latencies| Some([latencies.quantile(0.5)?, latencies.quantile(0.99)?]);
-        Course {
+        OverTime {
             span: Some((start, end)),
             latencies: Over::of(&self.latencies, percentiles),
             moved: Over::of(&self.moved, |moved| *moved),
@@ -282,20 +283,20 @@ impl Gathering {
     }
 }
 
-/// The name of the calls that wait while the capture goes on, as the subject of a statement.
+/// The name of the waiting calls of a running capture, as the subject of a statement.
 pub const WAITING: &str = "waiting";
 
 /// The calls that have waited for long so far, on connections whose two ends are captured.
-fn waits(beside: &Beside<'_>) -> Option<Statement> {
-    let (_, now) = beside.ending.totals.span?;
-    let is_whole = |id: &ConnectionId| {
-        let place = beside.open.binary_search_by_key(id, |connection| connection.id);
+fn waits(facts: &SessionFacts<'_>) -> Option<Statement> {
+    let (_, now) = facts.ending.totals.span?;
+    let has_both_ends = |id: &ConnectionId| {
+        let place = facts.open.binary_search_by_key(id, |connection| connection.id);
         place.is_ok_and(|place| {
-            let Connection { state, requester, responder, .. } = &beside.open[place];
+            let Connection { state, requester, responder, .. } = &facts.open[place];
             *state == State::Open && requester.sent.packets > 0 && responder.sent.packets > 0
         })
     };
-    let ages = beside.waiting.iter().filter(|(connection, _)| is_whole(connection));
+    let ages = facts.waiting.iter().filter(|(connection, _)| has_both_ends(connection));
     let ages: Vec<u64> = ages.map(|(_, since)| now.since(*since)).filter(|age| *age >= SILENCE).collect();
     let oldest = *ages.iter().max()?;
     let calls = Counted(ages.len() as u64, "call");
@@ -353,8 +354,8 @@ fn operations(report: &Report) -> Vec<Operation> {
     all.into_iter().take(Overview::MOST_OPERATIONS).map(operation).collect()
 }
 
-/// Calls and bytes by key, in bounded memory. When there are too many keys, the half with the fewest
-/// calls is forgotten; one that comes back is counted from then on.
+/// Calls and bytes by key, in bounded memory. When there are too many keys, the half with the
+/// fewest calls is forgotten; one that comes back is counted from then on.
 #[derive(Debug)]
 struct Ranking<K>(HashMap<K, [u64; 2], FixedState>);
 

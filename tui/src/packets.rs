@@ -8,8 +8,8 @@ use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::{Setting, TextTable, Tint};
 use rdmascope_present::columns::PACKET;
+use rdmascope_present::did_you_mean::known;
 use rdmascope_present::expression::Where;
-use rdmascope_present::nearest::known;
 use rdmascope_present::text::Style;
 use rdmascope_wire::Qpn;
 
@@ -209,7 +209,7 @@ pub struct Packets {
     pub has_failed: bool,
     /// The record whose fields cannot be shown, and are not requested again.
     pub without_fields: Option<u64>,
-    /// The search that goes on.
+    /// The running search.
     pub search: Option<Finding>,
 }
 
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn case_is_ignored() {
-        for (text, wanted, is_there) in [
+        for (text, wanted, is_contained) in [
             ("NFSv3 WRITE", "write", true),
             ("WRIT", "write", false),
             ("wWRITE", "write", true),
@@ -302,12 +302,12 @@ mod tests {
             ("ÄRGER", "ärger", true),
             ("x", "ä", false),
         ] {
-            assert_eq!(contains(text, wanted), is_there, "{text} {wanted}");
+            assert_eq!(contains(text, wanted), is_contained, "{text} {wanted}");
         }
     }
 
     #[test]
-    fn a_line_is_read() {
+    fn lines_are_parsed() {
         let parse = |line: &str| PacketTest::parse(line, Zone::Utc).map(|test| test.options(line));
         assert_eq!(
             parse("connection=1 opcode=read").unwrap().as_deref(),

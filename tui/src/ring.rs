@@ -79,8 +79,8 @@ impl Ring {
 
     /// The records from this number on. Empty if that record is no longer kept.
     pub fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
-        let behind = self.blocks.partition_point(|block| block.first <= number);
-        let index = behind.checked_sub(1).unwrap_or(self.blocks.len());
+        let after = self.blocks.partition_point(|block| block.first <= number);
+        let index = after.checked_sub(1).unwrap_or(self.blocks.len());
         self.blocks
             .iter()
             .skip(index)

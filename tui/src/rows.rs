@@ -286,7 +286,7 @@ impl Row {
 
     /// Marks it with the verdict of a finding. A certain finding outweighs an inconclusive one.
     pub fn take(&mut self, verdict: Verdict) {
-        if self.mark != Some(Verdict::Stands) {
+        if self.mark != Some(Verdict::Certain) {
             self.mark = Some(verdict);
         }
     }
@@ -522,7 +522,7 @@ mod tests {
     /// Rows inserted in parts are sorted as if inserted at once, and the selected row stays
     /// selected.
     #[test]
-    fn rows_that_come_later_are_put_in_their_place() {
+    fn later_rows_are_inserted_in_order() {
         let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
         let labels = [Label::Named("READ"), Label::Operation(9), Label::Unknown, Label::Named("ACCESS")];
         let row = |place: u64| Row {
@@ -573,7 +573,7 @@ mod tests {
     /// Names that become known late are shown as in a capture that is read twice, whatever the
     /// batches.
     #[test]
-    fn rows_get_the_paths_that_were_shown_later() {
+    fn rows_get_paths_learned_later() {
         let (mut named, mut longer) = (0, 0);
         for sample in ["nfs3-basic", "nfs4.1-basic", "nfs4.2-basic"] {
             for (part, step) in [(5, 1), (5, 50), (3, 7), (2, usize::MAX)] {
@@ -608,7 +608,7 @@ mod tests {
 
     /// A filter reads the same values in a row as in the columns of the transaction.
     #[test]
-    fn rows_have_the_values_of_the_columns() {
+    fn row_values_match_the_columns() {
         let mut seen = HashSet::new();
         for sample in ["nfs3-basic", "nfs4.1-backchannel-recall", "nfs3-lossy"] {
             let (mut maker, mut paths) = (RowMaker::default(), Paths::new());

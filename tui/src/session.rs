@@ -246,8 +246,8 @@ impl Session {
             return;
         }
         let lately = self.rows.iter().rev().take(LATELY);
-        let behind = lately.map(|row| row.is_found(finding)).position(|is_found| is_found);
-        let place = behind.map(|behind| self.rows.len() - 1 - behind);
+        let from_end = lately.map(|row| row.is_found(finding)).position(|is_found| is_found);
+        let place = from_end.map(|from_end| self.rows.len() - 1 - from_end);
         let row = place.and_then(|place| self.rows.get_mut(place));
         match (row, finding.connection, finding.xid) {
             (Some(row), ..) => row.take(finding.verdict),

@@ -3,7 +3,7 @@
 use crate::analysis::{Exchanged, FrameFields, Request};
 use crate::chart::{Figures, Wanted};
 use crate::clock::{Column, Times};
-use crate::compare::Beside;
+use crate::compare::OtherCapture;
 use crate::filter::Filter;
 use crate::inject::Inject;
 use crate::marks::Marks;
@@ -171,7 +171,7 @@ pub struct State {
     /// Captures that can be opened, if none was named.
     pub captures: Vec<String>,
     /// The capture that this one is compared with.
-    pub beside: Option<Beside>,
+    pub other: Option<OtherCapture>,
     /// Scenarios for a live peer.
     pub inject: Inject,
     /// Columns and lines of the terminal.
@@ -246,7 +246,7 @@ pub struct State {
     /// A notice to the user.
     pub notice: Option<String>,
     /// Requests to the analysis that are not answered yet, by kind.
-    pub asked: [Option<Request>; State::KINDS],
+    pub pending: [Option<Request>; State::KINDS],
     /// The transaction whose request failed.
     pub failed: Option<u64>,
     /// The next request of each kind.
@@ -311,7 +311,7 @@ impl State {
     /// The record of the shown moment, or of a requested one that is not answered yet. Steps start
     /// from it.
     pub fn heading(&self) -> u64 {
-        match self.next[0].as_ref().or(self.asked[0].as_ref()) {
+        match self.next[0].as_ref().or(self.pending[0].as_ref()) {
             Some(Request::Seek(Moment::Record(record))) => *record,
             _ => self.moment.record,
         }

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Analysis, Request};
 use crate::chart::Wanted;
-use crate::compare::Beside;
+use crate::compare::OtherCapture;
 use crate::filter::quoted;
 use crate::inject::{Bench, Inject, Order};
 use crate::marks;
@@ -11,7 +11,7 @@ use crate::session::Progress;
 use crate::show::Show;
 use crate::source::{Confine, Export, Options, Source};
 use crate::state::{Look, Over, State};
-use crate::threads::{Heard, Shared, answer, chart, compare, export, inject, note, read};
+use crate::threads::{LoopEvent, Shared, answer, chart, compare, export, inject, note, read};
 use crate::update::{Effect, Message, update};
 use crate::view;
 use crossterm::clipboard::CopyToClipboard;
@@ -139,10 +139,10 @@ fn show(
     source: Source,
     options: Options,
     bench: Option<Bench>,
-    to: &Sender<Heard>,
-    from: &Receiver<Heard>,
+    to: &Sender<LoopEvent>,
+    from: &Receiver<LoopEvent>,
 ) -> Result<(), Error> {
-    let (ask, asked) = channel();
+    let (requests, incoming) = channel();
     let (start, started) = channel();
     let mut analysis = Analysis::new(options.frame, options.level, Style::new(options.look.colour));
     analysis.allow(options.allowances.clone());
@@ -160,7 +160,7 @@ fn show(
     let mut state = State::new(title, files, options.look, (size.width, size.height));
     state.notes = match &source {
         Source::Files(paths) if paths.iter().all(|path| path.is_file()) => {
-            paths.first().map_or_else(PathBuf::new, |path| marks::beside(path))
+            paths.first().map_or_else(PathBuf::new, |path| marks::notes_path(path))
         }
         _ => PathBuf::new(),
     };
@@ -189,25 +189,25 @@ fn show(
     if let (Some(other), Source::Files(paths)) = (&options.compare, &source) {
         // The user wants to see the differences.
         state.show = Show::Report;
-        state.beside = Some(Beside { is_shown: true, ..Beside::new(other.display().to_string()) });
+        state.other = Some(OtherCapture { is_shown: true, ..OtherCapture::new(other.display().to_string()) });
         compare([paths.clone(), vec![other.clone()]], options.frame, to.clone());
     }
     let stopped = Arc::new(AtomicU64::new(0));
-    if let Some(Bench { target, arguments, session_arguments, offers, faults, open }) = bench {
-        state.inject = Inject::new(target, offers, faults);
+    if let Some(Bench { target, arguments, session_arguments, entries, faults, open }) = bench {
+        state.inject = Inject::new(target, entries, faults);
         (state.inject.arguments, state.inject.session_arguments) = (arguments, session_arguments);
         inject(open, started, Arc::clone(&stopped), to.clone());
     }
-    answer(Arc::clone(&shared), asked, to.clone());
+    answer(Arc::clone(&shared), incoming, to.clone());
     let (draw, drawn) = channel();
     chart(drawn, to.clone());
-    let doers = Doers { ask, draw, start, stopped, export: options.export.clone(), to: to.clone() };
+    let workers = Workers { requests, draw, start, stopped, export: options.export.clone(), to: to.clone() };
     let end = match &source {
         Source::Live(live) => Some(Arc::clone(&live.end)),
         Source::Files(_) | Source::Nothing => None,
     };
     let reader = read(source, options, shared, to.clone());
-    let ended = go_on(terminal, &mut state, from, &doers);
+    let ended = event_loop(terminal, &mut state, from, &workers);
     if let Some(end) = end {
         end.store(true, Ordering::Relaxed);
         let _ = reader.join();
@@ -216,46 +216,46 @@ fn show(
 }
 
 /// The threads that perform effects.
-struct Doers {
-    ask: Sender<Request>,
+struct Workers {
+    requests: Sender<Request>,
     draw: Sender<(Wanted, Rows)>,
     start: Sender<Order>,
     /// The number of the order to stop.
     stopped: Arc<AtomicU64>,
     export: Option<Export>,
-    to: Sender<Heard>,
+    to: Sender<LoopEvent>,
 }
 
 /// The loop: waits for messages, updates the state and draws it.
-fn go_on(
+fn event_loop(
     terminal: &mut DefaultTerminal,
     state: &mut State,
-    from: &Receiver<Heard>,
-    doers: &Doers,
+    from: &Receiver<LoopEvent>,
+    workers: &Workers,
 ) -> io::Result<()> {
     let mut drawn = Instant::now();
     let mut ticked = Instant::now();
     terminal.draw(|frame| view::render(state, frame))?;
     loop {
         // At rest, waits without a timeout.
-        let heard = match state.plays {
+        let received = match state.plays {
             true => from.recv_timeout(PICTURE),
             false => from.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        let mut heard = match heard {
-            Ok(heard) => Some(heard),
+        let mut received = match received {
+            Ok(received) => Some(received),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
         // All pending messages are handled before the next drawing.
         let mut effects = Vec::new();
-        while let Some(one) = heard {
+        while let Some(one) = received {
             match one {
-                Heard::Message(message) => effects.extend(update(state, message)),
-                Heard::Suspend => effects.push(Effect::Suspend),
-                Heard::Quit => return Ok(()),
+                LoopEvent::Message(message) => effects.extend(update(state, message)),
+                LoopEvent::Suspend => effects.push(Effect::Suspend),
+                LoopEvent::Quit => return Ok(()),
             }
-            heard = if drawn.elapsed() < PICTURE * 2 { from.try_recv().ok() } else { None };
+            received = if drawn.elapsed() < PICTURE * 2 { from.try_recv().ok() } else { None };
         }
         if state.plays {
             let passed = ticked.elapsed().min(Duration::from_millis(200));
@@ -264,12 +264,12 @@ fn go_on(
         ticked = Instant::now();
         for effect in effects {
             match effect {
-                Effect::Ask(request) => drop(doers.ask.send(request)),
-                Effect::Chart(wanted, rows) => drop(doers.draw.send((wanted, rows))),
-                Effect::Inject(order) => drop(doers.start.send(order)),
-                Effect::Stop(number) => doers.stopped.store(number, Ordering::Relaxed),
-                Effect::Export(path) => export(doers.export.clone(), path, doers.to.clone()),
-                Effect::Notes(path, text, may_replace) => note(path, text, may_replace, doers.to.clone()),
+                Effect::Request(request) => drop(workers.requests.send(request)),
+                Effect::Chart(wanted, rows) => drop(workers.draw.send((wanted, rows))),
+                Effect::Inject(order) => drop(workers.start.send(order)),
+                Effect::Stop(number) => workers.stopped.store(number, Ordering::Relaxed),
+                Effect::Export(path) => export(workers.export.clone(), path, workers.to.clone()),
+                Effect::Notes(path, text, may_replace) => note(path, text, may_replace, workers.to.clone()),
                 Effect::Copy(text) => execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))?,
                 Effect::Suspend => suspend(terminal)?,
                 Effect::Quit => return Ok(()),
@@ -326,27 +326,27 @@ impl Listening {
     }
 
     /// Starts listening, on separate threads.
-    fn start(self, to: &Sender<Heard>) {
+    fn start(self, to: &Sender<LoopEvent>) {
         let keys = to.clone();
         thread::spawn(move || {
             while let Ok(event) = event::read() {
                 let Some(message) = message(event) else { continue };
-                if keys.send(Heard::Message(message)).is_err() {
+                if keys.send(LoopEvent::Message(message)).is_err() {
                     return;
                 }
             }
             // The terminal is gone.
-            let _ = keys.send(Heard::Quit);
+            let _ = keys.send(LoopEvent::Quit);
         });
         #[cfg(unix)]
         {
             let gone = to.clone();
-            thread::spawn(move || is_gone(None).then(|| gone.send(Heard::Quit)));
+            thread::spawn(move || is_gone(None).then(|| gone.send(LoopEvent::Quit)));
             let (mut signals, to) = (self.signals, to.clone());
             thread::spawn(move || {
                 for signal in signals.forever() {
                     let is_stop = signal == signal_hook::consts::SIGTSTP;
-                    if to.send(if is_stop { Heard::Suspend } else { Heard::Quit }).is_err() {
+                    if to.send(if is_stop { LoopEvent::Suspend } else { LoopEvent::Quit }).is_err() {
                         return;
                     }
                 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_colour_can_be_read_on_black_and_on_white() {
+    fn colours_are_readable_on_black_and_on_white() {
         assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
         // Yellow as most terminals show it.
         assert!(contrast([205, 205, 0], [255; 3]) < 4.5);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_left_after_painting() {
+    fn painting_leaves_only_theme_colours() {
         let area = ratatui::layout::Rect::new(0, 0, 3, 1);
         for palette in [Palette::Any, Palette::Few] {
             let mut buffer = Buffer::empty(area);

@@ -1,11 +1,11 @@
-//! The threads behind the screen: one reads the capture, one sends new results, one answers
+//! The threads of the UI: one reads the capture, one sends new results, one answers
 //! requests, one makes the archive, one runs scenarios. They send messages to the loop of the
 //! terminal.
 
 use crate::analysis::{Analysis, Answer, Request};
 use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
-use crate::inject::{Order, Runner, Told, Watch};
+use crate::inject::{Order, Runner, Update, Watch};
 use crate::rows::Rows;
 use crate::session::Progress;
 use crate::source::{Export, LiveCapture, Options, Source};
@@ -27,11 +27,11 @@ use std::time::{Duration, Instant};
 
 /// Time between two batches while a capture is read.
 const BATCH: Duration = Duration::from_millis(100);
-/// Time between two whole batches: listing events and the state takes time.
-const WHOLE: Duration = Duration::from_millis(500);
+/// Time between two full batches: listing events and the state takes time.
+const FULL_BATCH: Duration = Duration::from_millis(500);
 
 /// The messages that the loop waits for.
-pub(crate) enum Heard {
+pub(crate) enum LoopEvent {
     Message(Message),
     Suspend,
     Quit,
@@ -88,11 +88,11 @@ impl Shared {
 }
 
 /// Answers requests on a separate thread.
-pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<Heard>) {
+pub(crate) fn answer(shared: Arc<Shared>, requests: Receiver<Request>, to: Sender<LoopEvent>) {
     thread::spawn(move || {
-        for request in asked {
+        for request in requests {
             let answer: Answer = shared.lock_first().answer(request);
-            if to.send(Heard::Message(Message::Answer(answer))).is_err() {
+            if to.send(LoopEvent::Message(Message::Answer(answer))).is_err() {
                 return;
             }
         }
@@ -100,31 +100,31 @@ pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<H
 }
 
 /// Compares two captures on a separate thread.
-pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sender<Heard>) {
+pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sender<LoopEvent>) {
     thread::spawn(move || {
-        stand_back();
+        lower_priority();
         let [a, b] = &captures;
         let compared = Compared::read([a, b], frame).map_err(|error| error.to_string());
-        let _ = to.send(Heard::Message(Message::Compared(Box::new(compared))));
+        let _ = to.send(LoopEvent::Message(Message::Compared(Box::new(compared))));
     });
 }
 
 /// Lowers the priority of this thread below that of the screen.
-fn stand_back() {
+fn lower_priority() {
     // On Linux a priority belongs to a thread (setpriority(2)). Failure does no harm.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 10);
 }
 
 /// Computes the data of charts on a separate thread.
-pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
+pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<LoopEvent>) {
     thread::spawn(move || {
-        stand_back();
+        lower_priority();
         for (wanted, rows) in wanted {
             let figures = Box::new(Figures::new(wanted, &rows));
             // The screen changes rows that are not shared at less cost.
             drop(rows);
-            if to.send(Heard::Message(Message::Charted(figures))).is_err() {
+            if to.send(LoopEvent::Message(Message::Charted(figures))).is_err() {
                 return;
             }
         }
@@ -132,9 +132,9 @@ pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
 }
 
 /// Writes a page on a separate thread.
-pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
+pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<LoopEvent>) {
     thread::spawn(move || {
-        stand_back();
+        lower_priority();
         let written = match export {
             Some(Export(write)) => write(&path),
             None => {
@@ -142,12 +142,12 @@ pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
                     .into())
             }
         };
-        let _ = to.send(Heard::Message(Message::Exported(written.map(|()| path))));
+        let _ = to.send(LoopEvent::Message(Message::Exported(written.map(|()| path))));
     });
 }
 
 /// Writes notes on a separate thread: to a new file, or to the one that has the notes already.
-pub(crate) fn note(path: PathBuf, text: String, may_replace: bool, to: Sender<Heard>) {
+pub(crate) fn note(path: PathBuf, text: String, may_replace: bool, to: Sender<LoopEvent>) {
     thread::spawn(move || {
         let made = if may_replace { new_file::make_or_empty(&path) } else { new_file::make(&path) };
         let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
@@ -157,7 +157,7 @@ pub(crate) fn note(path: PathBuf, text: String, may_replace: bool, to: Sender<He
             }
             _ => format!("{}: {error}", path.display()),
         });
-        let _ = to.send(Heard::Message(Message::Noted(written)));
+        let _ = to.send(LoopEvent::Message(Message::Noted(written)));
     });
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn inject(
     open: impl FnOnce() -> Result<Runner, String> + Send + 'static,
     started: Receiver<Order>,
     stopped: Arc<AtomicU64>,
-    to: Sender<Heard>,
+    to: Sender<LoopEvent>,
 ) {
     thread::spawn(move || {
         let mut open = Some(open);
@@ -179,7 +179,7 @@ pub(crate) fn inject(
                 Ok(run) => run(&order, &mut onlooker),
                 Err(error) => Err(error.clone()),
             };
-            if to.send(Heard::Message(Message::Ran(order.index, Box::new(ran)))).is_err() {
+            if to.send(LoopEvent::Message(Message::Ran(order.index, Box::new(ran)))).is_err() {
                 return;
             }
         }
@@ -190,13 +190,13 @@ pub(crate) fn inject(
 struct Onlooker<'a> {
     number: u64,
     stopped: &'a AtomicU64,
-    to: &'a Sender<Heard>,
+    to: &'a Sender<LoopEvent>,
 }
 
 impl Watch for Onlooker<'_> {
-    fn told(&mut self, told: Told) {
+    fn update(&mut self, update: Update) {
         // If the screen is gone, the process ends.
-        let _ = self.to.send(Heard::Message(Message::Told(Box::new(told))));
+        let _ = self.to.send(LoopEvent::Message(Message::Update(Box::new(update))));
     }
 
     fn is_stopped(&self) -> bool {
@@ -209,7 +209,7 @@ pub(crate) fn read(
     source: Source,
     options: Options,
     shared: Arc<Shared>,
-    to: Sender<Heard>,
+    to: Sender<LoopEvent>,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         if matches!(source, Source::Nothing) {
@@ -217,10 +217,10 @@ pub(crate) fn read(
         }
         // An interface loses packets that are read too late.
         if matches!(source, Source::Files(_)) {
-            stand_back();
+            lower_priority();
         }
-        let teller = tell(Arc::clone(&shared), to.clone());
-        let mut feeding = Feeding { shared: Arc::clone(&shared), teller: teller.thread().clone() };
+        let sender = run(Arc::clone(&shared), to.clone());
+        let mut feeding = Feeding { shared: Arc::clone(&shared), sender: sender.thread().clone() };
         let ended = match source {
             Source::Files(paths) => feeding.files(&paths, &options, &to),
             Source::Nothing => Ok(Vec::new()),
@@ -239,38 +239,38 @@ pub(crate) fn read(
             }
             Err(error) => Progress::Failed(error.to_string()),
         };
-        // The thread of the results ends before the end is reported.
+        // The thread that sends results ends before the end is reported.
         shared.has_ended.store(true, Ordering::Release);
-        teller.thread().unpark();
-        let _ = teller.join();
+        sender.thread().unpark();
+        let _ = sender.join();
         let batch = shared.lock().batch(progress, true);
-        let _ = to.send(Heard::Message(Message::Batch(Box::new(batch))));
+        let _ = to.send(LoopEvent::Message(Message::Batch(Box::new(batch))));
     })
 }
 
 /// Sends new results on a separate thread: at once after a pause, otherwise at intervals. The last
 /// results are sent even if no record follows. At rest it waits for the reader.
-fn tell(shared: Arc<Shared>, to: Sender<Heard>) -> JoinHandle<()> {
+fn run(shared: Arc<Shared>, to: Sender<LoopEvent>) -> JoinHandle<()> {
     thread::spawn(move || {
-        let mut whole: Option<Instant> = None;
-        let mut owes_whole = false;
+        let mut last_full: Option<Instant> = None;
+        let mut is_full_due = false;
         while !shared.has_ended.load(Ordering::Acquire) {
             let has_changed = shared.has_changed.swap(false, Ordering::AcqRel);
-            if !has_changed && !owes_whole {
+            if !has_changed && !is_full_due {
                 thread::park();
                 continue;
             }
-            let is_whole = !has_changed || whole.is_none_or(|whole| whole.elapsed() >= WHOLE);
-            if is_whole {
-                whole = Some(Instant::now());
+            let is_full = !has_changed || last_full.is_none_or(|last_full| last_full.elapsed() >= FULL_BATCH);
+            if is_full {
+                last_full = Some(Instant::now());
             }
-            owes_whole = !is_whole;
-            let batch = shared.lock_first().batch(shared.progress(), is_whole);
-            if to.send(Heard::Message(Message::Batch(Box::new(batch)))).is_err() {
+            is_full_due = !is_full;
+            let batch = shared.lock_first().batch(shared.progress(), is_full);
+            if to.send(LoopEvent::Message(Message::Batch(Box::new(batch)))).is_err() {
                 return;
             }
-            let told = Instant::now();
-            while let Some(rest) = BATCH.checked_sub(told.elapsed())
+            let sent = Instant::now();
+            while let Some(rest) = BATCH.checked_sub(sent.elapsed())
                 && !shared.has_ended.load(Ordering::Acquire)
             {
                 thread::park_timeout(rest);
@@ -282,7 +282,7 @@ fn tell(shared: Arc<Shared>, to: Sender<Heard>) -> JoinHandle<()> {
 /// Passes records to the analysis.
 struct Feeding {
     shared: Arc<Shared>,
-    teller: Thread,
+    sender: Thread,
 }
 
 impl Feeding {
@@ -297,18 +297,18 @@ impl Feeding {
         &mut self,
         paths: &[PathBuf],
         options: &Options,
-        to: &Sender<Heard>,
+        to: &Sender<LoopEvent>,
     ) -> Result<Vec<FileEnding>, rdmascope_capture_agent::Error> {
         let mut files = Files::open(paths, None, &Interrupt::default())?;
         let is_plain = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|data| data.is_file());
         if paths.iter().all(is_plain) {
             let (paths, shared, to) = (paths.to_vec(), Arc::clone(&self.shared), to.clone());
             thread::spawn(move || {
-                stand_back();
+                lower_priority();
                 // The reader reports files that cannot be read.
                 if let Ok(archive) = Archive::open(&paths, None) {
                     shared.lock_first().store(Store::Archive(Box::new(archive)));
-                    let _ = to.send(Heard::Message(Message::Stored));
+                    let _ = to.send(LoopEvent::Message(Message::Stored));
                 }
             });
         } else {
@@ -327,7 +327,7 @@ impl Feeding {
         // Most records follow others that have not been sent yet.
         if !self.shared.has_changed.load(Ordering::Relaxed) {
             self.shared.has_changed.store(true, Ordering::Release);
-            self.teller.unpark();
+            self.sender.unpark();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of the state by messages. A pure function: the same messages give the same state.
+//! Applies messages to the state. A pure function: the same messages give the same state.
 
 mod back;
 mod inject;
@@ -8,11 +8,11 @@ mod packets;
 mod prompt;
 mod search;
 
-use crate::analysis::{Answer, Named, Request, What};
+use crate::analysis::{Answer, Named, PacketSet, Request};
 use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
 use crate::filter::Filter;
-use crate::inject::{Order, Ran, Told};
+use crate::inject::{Order, Ran, Update};
 use crate::keys::{self, Action, KEYS};
 use crate::rows::{Row, Rows, Sort};
 use crate::session::{Batch, Progress};
@@ -48,7 +48,7 @@ pub enum Message {
     /// The data of charts was computed.
     Charted(Box<Figures>),
     /// An intermediate result of the running order.
-    Told(Box<Told>),
+    Update(Box<Update>),
     /// A page was written, or writing failed.
     Exported(Result<PathBuf, String>),
     /// Notes were written, or writing failed.
@@ -63,7 +63,7 @@ pub enum Message {
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Send a request to the analysis.
-    Ask(Request),
+    Request(Request),
     /// Run this order.
     Inject(Order),
     /// Stop the order with this number.
@@ -98,17 +98,17 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
             state.failed = None;
             state.packets.has_failed = false;
         }
-        Message::Answer(answer) => answered(state, answer, &mut effects),
+        Message::Answer(answer) => handle_answer(state, answer, &mut effects),
         Message::Compared(compared) => {
-            if let Some(beside) = &mut state.beside {
-                beside.compared = Some(*compared);
+            if let Some(other) = &mut state.other {
+                other.compared = Some(*compared);
             }
         }
         Message::Charted(figures) => {
             state.charting = None;
             state.figures = Some(figures);
         }
-        Message::Told(told) => inject::told(state, *told),
+        Message::Update(update) => inject::update(state, *update),
         Message::Ran(index, ran) => inject::ran(state, index, *ran),
         Message::Noted(written) => marks::saved(state, written),
         Message::Notes(path, notes) => {
@@ -162,17 +162,17 @@ const fn kind(request: &Request) -> usize {
 }
 
 /// Sends a request, or keeps it until the previous one is answered. Only the latest one is kept.
-fn ask(state: &mut State, request: Request, effects: &mut Vec<Effect>) {
+fn send_request(state: &mut State, request: Request, effects: &mut Vec<Effect>) {
     let kind = kind(&request);
-    if state.asked[kind].is_some() {
+    if state.pending[kind].is_some() {
         state.next[kind] = Some(request);
     } else {
-        state.asked[kind] = Some(request.clone());
-        effects.push(Effect::Ask(request));
+        state.pending[kind] = Some(request.clone());
+        effects.push(Effect::Request(request));
     }
 }
 
-fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
+fn handle_answer(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
     let kind = match &answer {
         Answer::Moment(_) => 0,
         Answer::Exchange(_) => 1,
@@ -183,11 +183,11 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Report(..) => 6,
         Answer::Failed(request, _) => kind(request),
     };
-    let asked = state.asked[kind].take();
+    let pending = state.pending[kind].take();
     match answer {
         Answer::Moment(moment) => {
             // In a silence, the clock is ahead of the last record.
-            if !matches!(asked, Some(Request::Seek(Moment::Time(_)))) {
+            if !matches!(pending, Some(Request::Seek(Moment::Time(_)))) {
                 state.clock = moment.time.unwrap_or(state.session.start);
             }
             state.moment = moment;
@@ -226,7 +226,7 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         }
     }
     if let Some(next) = state.next[kind].take() {
-        ask(state, next, effects);
+        send_request(state, next, effects);
     }
 }
 
@@ -246,11 +246,11 @@ fn seek(state: &mut State, moment: Moment, effects: &mut Vec<Effect>) {
             moment
         }
     };
-    ask(state, Request::Seek(moment), effects);
+    send_request(state, Request::Seek(moment), effects);
 }
 
 fn tick(state: &mut State, nanoseconds: u64, effects: &mut Vec<Effect>) {
-    if !state.plays || state.asked[0].is_some() {
+    if !state.plays || state.pending[0].is_some() {
         return;
     }
     let (start, end) = state.session.span();
@@ -284,8 +284,8 @@ fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
     if let Some(index) = state.session.place(number) {
         let Row { first, ended, .. } = state.session.rows[index];
         let request = Request::Exchange(Named { number, first, ended });
-        if state.asked[1].as_ref() != Some(&request) && state.failed != Some(number) {
-            ask(state, request, effects);
+        if state.pending[1].as_ref() != Some(&request) && state.failed != Some(number) {
+            send_request(state, request, effects);
         }
     }
 }
@@ -305,14 +305,14 @@ fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
         at: state.cursor().top,
         columns: view::charts::columns(state.size.0),
     };
-    let there = state.figures.as_ref().and_then(|figures| figures.wanted);
-    let is_current = |there: Wanted| {
-        let is_same = (there.at, there.columns) == (wanted.at, wanted.columns);
-        let goes_on = matches!(state.session.progress, Progress::Reading(..) | Progress::Live);
-        let waits = goes_on && rows.len() > FEW && (rows.len() - there.rows) * 16 < rows.len();
-        there == wanted || is_same && waits
+    let current = state.figures.as_ref().and_then(|figures| figures.wanted);
+    let is_current = |current: Wanted| {
+        let is_same = (current.at, current.columns) == (wanted.at, wanted.columns);
+        let is_growing = matches!(state.session.progress, Progress::Reading(..) | Progress::Live);
+        let waits = is_growing && rows.len() > FEW && (rows.len() - current.rows) * 16 < rows.len();
+        current == wanted || is_same && waits
     };
-    if !there.is_some_and(is_current) {
+    if !current.is_some_and(is_current) {
         state.charting = Some(wanted);
         effects.push(Effect::Chart(wanted, rows.clone()));
     }
@@ -323,8 +323,8 @@ fn look_at_report(state: &mut State, effects: &mut Vec<Effect>) {
     let width = state.size.0.max(1);
     let request = Request::Report(width);
     let is_wanted = state.show == Show::Report && state.session.has_report && state.session.report.0 != width;
-    if is_wanted && state.asked[kind(&request)].as_ref() != Some(&request) {
-        ask(state, request, effects);
+    if is_wanted && state.pending[kind(&request)].as_ref() != Some(&request) {
+        send_request(state, request, effects);
     }
 }
 
@@ -407,7 +407,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             begin_prompt(state, Purpose::Filter, &state.filter_line.clone());
         }
         Action::Search => begin_prompt(state, Purpose::Search, ""),
-        Action::SearchOn(on) => search::go_on(state, on, effects),
+        Action::SearchOn(on) => search::continue_search(state, on, effects),
         Action::Times => {
             state.times = state.times.next();
             state.notice = Some(format!("times: {}", state.times.name()));
@@ -424,9 +424,9 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             state.relist();
             state.cursors[Show::Transactions as usize] = Default::default();
         }
-        Action::All => match (state.show, &mut state.beside) {
+        Action::All => match (state.show, &mut state.other) {
             (Show::Inject, _) => inject::run_all(state),
-            (Show::Report, Some(beside)) => beside.has_all = !beside.has_all,
+            (Show::Report, Some(other)) => other.has_all = !other.has_all,
             _ => {}
         },
         Action::Play => play(state, effects),
@@ -482,17 +482,17 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Glossary => begin_prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
             let text = match saved(state) {
-                What::Frames(numbers) if state.packets.line.is_empty() => {
+                PacketSet::Frames(numbers) if state.packets.line.is_empty() => {
                     format!("packet-{}.pcapng", numbers.first().unwrap_or(&0))
                 }
-                What::Rows(_) | What::Frames(_) => "filtered.pcapng".to_owned(),
-                What::All => "capture.pcapng".to_owned(),
-                What::Connection(id) => format!("connection-{}.pcapng", id.0),
-                What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
+                PacketSet::Rows(_) | PacketSet::Frames(_) => "filtered.pcapng".to_owned(),
+                PacketSet::All => "capture.pcapng".to_owned(),
+                PacketSet::Connection(id) => format!("connection-{}.pcapng", id.0),
+                PacketSet::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
             };
             begin_prompt(state, Purpose::Save, &text);
         }
-        Action::Mark => marks::ask_note(state),
+        Action::Mark => marks::prompt_for_note(state),
         Action::SaveNotes => {
             let path = state.marks.file.clone().unwrap_or_else(|| state.notes.clone());
             begin_prompt(state, Purpose::Notes, &path.display().to_string());
@@ -509,15 +509,15 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
 
 /// The packets to save: those of the selected entry. If a filter is set, the entry of the list of
 /// transactions is the whole list.
-fn saved(state: &State) -> What {
+fn saved(state: &State) -> PacketSet {
     if state.show == Show::Packets && !state.packets.line.is_empty() {
-        return What::Frames(state.packets.matched.iter().map(|row| row.number).collect());
+        return PacketSet::Frames(state.packets.matched.iter().map(|row| row.number).collect());
     }
     if state.show != Show::Transactions || state.filter.is_empty() {
         return state.pane().selection(state).packets;
     }
     let rows = state.order.iter().map(|index| &state.session.rows[*index as usize]);
-    What::Rows(rows.map(|row| (row.connection, row.first, row.last)).collect())
+    PacketSet::Rows(rows.map(|row| (row.connection, row.first, row.last)).collect())
 }
 
 fn begin_prompt(state: &mut State, purpose: Purpose, text: &str) {
@@ -585,15 +585,15 @@ fn go(state: &mut State, step: Step) {
 
 /// Handles left and right.
 fn part(state: &mut State, on: bool) {
-    match (state.show, &mut state.beside) {
+    match (state.show, &mut state.other) {
         (Show::Bytes, _) => {}
         (Show::Overview, _) => {
-            let to = view::beside(state, on);
+            let to = view::adjacent_tile(state, on);
             state.cursors[Show::Overview as usize].at = to.unwrap_or(0);
             return;
         }
-        (Show::Report, Some(beside)) => {
-            beside.is_shown = on;
+        (Show::Report, Some(other)) => {
+            other.is_shown = on;
             state.cursors[Show::Report as usize] = Default::default();
             return;
         }
@@ -683,12 +683,12 @@ fn show_frame(state: &mut State, frame: u64, effects: &mut Vec<Effect>) {
     state.show = Show::Bytes;
     state.bytes_of = BytesOf::Frame;
     state.cursors[Show::Bytes as usize] = Default::default();
-    ask(state, Request::Frame(frame), effects);
+    send_request(state, Request::Frame(frame), effects);
 }
 
 fn set_filter(state: &mut State, line: String) {
     let parsed = Filter::parse(&line, state.times.zone());
-    match parsed.and_then(|filter| is_there(state, filter.highest_connection()).map(|()| filter)) {
+    match parsed.and_then(|filter| check_connection(state, filter.highest_connection()).map(|()| filter)) {
         Ok(filter) => {
             state.filter = filter;
             state.filter_line = line;
@@ -699,7 +699,7 @@ fn set_filter(state: &mut State, line: String) {
 }
 
 /// Fails if a filter names a connection that the capture does not have.
-fn is_there(state: &State, highest: Option<u32>) -> Result<(), String> {
+fn check_connection(state: &State, highest: Option<u32>) -> Result<(), String> {
     let highest = u64::from(highest.unwrap_or(0));
     let last = state.session.totals.connections;
     match state.session.progress {
@@ -732,10 +732,10 @@ fn nearest(records: impl Iterator<Item = u64>, from: u64, on: bool) -> Option<u6
     }
 }
 
-fn step(state: &mut State, to: Option<u64>, what: &str, effects: &mut Vec<Effect>) {
+fn step(state: &mut State, to: Option<u64>, noun: &str, effects: &mut Vec<Effect>) {
     match to {
         Some(record) => seek(state, Moment::Record(record), effects),
-        None => state.notice = Some(format!("no further {what} in this direction")),
+        None => state.notice = Some(format!("no further {noun} in this direction")),
     }
 }
 

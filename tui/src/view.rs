@@ -25,7 +25,7 @@ pub use bytes::{Chosen, field_of_chosen, frames_of_field, parts};
 pub use exchange::{lines_of_rung, rung_at};
 pub use inject::line_of_sent;
 pub use over::{Choice, choices};
-pub use overview::{beside, entry_at};
+pub use overview::{adjacent_tile, entry_at};
 pub use pane::{Pane, Selection, Target, Texts};
 
 use crate::layout::{Areas, Form, areas};
@@ -242,8 +242,8 @@ pub(crate) fn middle(frame: &mut Frame<'_>, width: u16, height: u16) -> Rect {
 /// The colour of a finding; none if colours are off. A sign is shown in any case.
 pub(crate) fn colour_of(state: &State, level: Level, verdict: Verdict) -> Style {
     match (state.look.colour, verdict, level) {
-        (true, Verdict::Stands, Level::Violation) => Style::new().fg(Color::Red),
-        (true, Verdict::Stands, Level::Warning) => Style::new().fg(Color::Yellow),
+        (true, Verdict::Certain, Level::Violation) => Style::new().fg(Color::Red),
+        (true, Verdict::Certain, Level::Warning) => Style::new().fg(Color::Yellow),
         _ => Style::new(),
     }
 }

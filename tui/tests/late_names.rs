@@ -10,7 +10,7 @@ use rdmascope_tui::store::Store;
 /// The same rows are listed, in the same order, as if the filter were typed now, and the selected
 /// row stays selected.
 #[test]
-fn a_filter_finds_what_got_its_name_late() {
+fn filters_find_rows_named_late() {
     for (lines, keys) in [
         (["file ~ '*'", "file ~ 'd/*'"], ""),
         (["file !~ 'd/*'", "file=d/*"], "s"),

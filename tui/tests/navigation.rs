@@ -4,7 +4,7 @@ mod driver;
 
 use driver::{Driver, UNICODE};
 use rdmascope_capture_agent::Capture;
-use rdmascope_tui::inject::{Difference, Inject, Offer, Ran, SentCall, Told};
+use rdmascope_tui::inject::{Difference, Entry, Inject, Ran, SentCall, Update};
 use rdmascope_tui::show::Show;
 use rdmascope_tui::state::BytesOf;
 use rdmascope_tui::update::Message;
@@ -19,7 +19,7 @@ fn selected(driver: &Driver) -> u64 {
 }
 
 #[test]
-fn a_search_goes_on_and_around() {
+fn searches_continue_and_wrap_around() {
     let mut driver = lossy();
     driver.press("3 / \"lookup\" Enter");
     assert_eq!(selected(&driver), 9);
@@ -40,7 +40,7 @@ fn a_search_goes_on_and_around() {
 
 /// Each view is searched: a text in it is on the screen afterwards.
 #[test]
-fn every_view_is_searched() {
+fn every_view_is_searchable() {
     for (keys, wanted) in [
         ("r", "capture point unknown"),
         ("2 t \"0.9\" Enter", "10.77.0.2"),
@@ -60,14 +60,14 @@ fn every_view_is_searched() {
     }
 }
 
-/// In a text of several pages, every place is visited once, to the end and from the beginning again.
+/// In a text of several pages, every match is visited once, to the end and then from the beginning.
 #[test]
-fn a_text_is_searched_to_its_end() {
+fn searches_visit_every_match() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (80, 24), UNICODE);
     driver.press("3 s Enter / \"again:\" Enter");
     let mut lines = Vec::new();
     while lines.len() < 2000 {
-        let (_, _, line) = driver.state.hit.expect("it is there");
+        let (_, _, line) = driver.state.hit.expect("a match");
         if lines.first() == Some(&line) {
             break;
         }
@@ -75,11 +75,11 @@ fn a_text_is_searched_to_its_end() {
         driver.press("n");
     }
     assert!(lines.len() > 3 && lines.is_sorted(), "{lines:?}");
-    // Backward, the same places.
+    // Backward, the same matches.
     let mut back = Vec::new();
     for _ in 0..lines.len() {
         driver.press("N");
-        back.push(driver.state.hit.expect("it is there").2);
+        back.push(driver.state.hit.expect("a match").2);
     }
     back.reverse();
     assert_eq!(back, lines);
@@ -94,7 +94,7 @@ fn bytes_are_found() {
 }
 
 #[test]
-fn unknown_names_in_filters_are_refused() {
+fn unknown_names_in_filters_are_rejected() {
     let mut driver = Driver::new("nfs4.1-basic.pcap", (120, 40), UNICODE);
     for (line, part) in [
         ("operation=OPNE", "operation=OPNE: unknown operation: did you mean OPEN"),
@@ -113,7 +113,7 @@ fn unknown_names_in_filters_are_refused() {
 
 /// Earlier lines come back with Up, and Tab completes values that are in the capture.
 #[test]
-fn the_history_and_the_completion_of_filters() {
+fn filters_have_history_and_completion() {
     let mut driver = lossy();
     driver.press("& \"operation=READ\" Enter & Ctrl-u \"operation=WRITE\" Enter & Ctrl-u Up");
     let text = |driver: &Driver| driver.state.prompt.as_ref().expect("it is open").text.clone();
@@ -152,9 +152,9 @@ fn esc_goes_back_one_step() {
     assert_eq!(driver.state.show, Show::Overview);
 }
 
-/// In a silence the clock shows the time that was asked for, and playing goes through it.
+/// Between packets, the clock shows the requested time, and playing advances it.
 #[test]
-fn the_clock_ticks_in_a_silence() {
+fn the_clock_advances_without_packets() {
     let mut driver = lossy();
     // No packet between 0.2 and 0.75 s.
     driver.press("t \"0.5\" Enter");
@@ -170,7 +170,7 @@ fn the_clock_ticks_in_a_silence() {
 }
 
 #[test]
-fn a_time_is_typed_in_several_forms() {
+fn times_are_accepted_in_several_formats() {
     let mut driver = lossy();
     for (typed, shown) in [
         ("0.5", "0.500000 s"),
@@ -191,7 +191,7 @@ fn a_time_is_typed_in_several_forms() {
 
 /// Every list has times, in the form that T selects.
 #[test]
-fn times_of_all_lists() {
+fn all_lists_show_times() {
     for keys in ["2 t \"0.9\" Enter", "3", "6", "7"] {
         let mut driver = lossy();
         driver.press(keys);
@@ -282,12 +282,12 @@ fn marks_and_notes() {
     assert_eq!(driver.state.marks.list.len(), 2);
 }
 
-/// After a session was sent, the result names the call that differs, and it is visible and lit.
+/// After a session was sent, the result names the differing call, which is visible and highlighted.
 #[test]
-fn the_difference_of_a_session_is_found() {
+fn differing_calls_of_a_session_are_found() {
     let mut driver = lossy();
-    let session = Offer { name: "session".into(), is_session: true, ..Offer::default() };
-    let crash = Offer { name: "crash".into(), is_destructive: true, ..Offer::default() };
+    let session = Entry { name: "session".into(), is_session: true, ..Entry::default() };
+    let crash = Entry { name: "crash".into(), is_destructive: true, ..Entry::default() };
     driver.state.inject = Inject::new("192.0.2.2:20049".into(), vec![session, crash], Vec::new());
     driver.state.inject.arguments = " --from 192.0.2.9".into();
     driver.state.inject.session_arguments = " --mount /srv".into();
@@ -295,7 +295,7 @@ fn the_difference_of_a_session_is_found() {
     assert!(driver.text().contains("Enter send"), "{}", driver.text());
     driver.press("Enter");
     assert!(driver.text().contains("Enter stop"), "{}", driver.text());
-    driver.send(Message::Told(Box::new(Told::Calls(254))));
+    driver.send(Message::Update(Box::new(Update::Calls(254))));
     for number in 1..=254 {
         let differs = number == 10 || number == 200;
         let field =
@@ -308,7 +308,7 @@ fn the_difference_of_a_session_is_found() {
             differences: if differs { vec![field] } else { Vec::new() },
             ..SentCall::default()
         };
-        driver.send(Message::Told(Box::new(Told::Call(call))));
+        driver.send(Message::Update(Box::new(Update::Call(call))));
         if number == 120 {
             assert!(driver.text().contains("120 of 254 calls sent"), "{}", driver.text());
         }
@@ -335,7 +335,7 @@ fn the_difference_of_a_session_is_found() {
     let replay = "rdmascope peer replay samples/nfs3-lossy.pcap --to 192.0.2.2:20049 --leave-out --all \
         --from 192.0.2.9 --mount /srv";
     assert_eq!(driver.copied.pop().as_deref(), Some(replay));
-    // From the lit call to its exchange.
+    // From the highlighted call to its exchange.
     driver.press("N p Enter");
     assert_eq!((driver.state.show, driver.state.chosen), (Show::Exchange, Some(10)));
     driver.press("9 j y");

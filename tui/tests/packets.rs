@@ -21,7 +21,7 @@ fn selected(driver: &Driver) -> u64 {
 
 /// From a transaction to its packets, from a packet to its transaction, and to its bytes and back.
 #[test]
-fn packets_are_in_step_with_transactions() {
+fn packet_and_transaction_selection_are_linked() {
     let mut driver = lossy();
     driver.press("3 s Enter P");
     // Transaction 13 begins with frame 53.
@@ -92,7 +92,7 @@ fn packets_are_filtered_and_searched() {
 
 /// In a live capture, packets arrive in the list, and those that are discarded are shown as such.
 #[test]
-fn packets_of_a_live_capture() {
+fn live_packets_are_listed() {
     let mut driver = Driver::empty("live", (120, 40), UNICODE);
     driver.store(Store::Ring(Ring::new(300_000)));
     let mut capture = Capture::open(&sample("nfs3-lossy.pcap")).unwrap();
@@ -115,9 +115,9 @@ fn packets_of_a_live_capture() {
     assert!(!listed.is_empty() && listed.windows(2).all(|two| two[0].number < two[1].number));
 }
 
-/// `rdmascope state` lists the lifetimes of this sample; its README has the story.
+/// `rdmascope state` lists the lifetimes of this sample; its README describes them.
 #[test]
-fn state_is_that_of_the_moment() {
+fn state_is_shown_at_the_selected_moment() {
     let mut driver = Driver::new("nfs4.1-backchannel-recall.pcap", (120, 40), UNICODE);
     for (time, words) in [
         ("0.01", "none"),
@@ -148,7 +148,7 @@ fn state_is_that_of_the_moment() {
 /// A live capture has discarded packets of the page that is shown. The fields of such a packet are
 /// requested once, not without end.
 #[test]
-fn a_packet_that_was_discarded_is_requested_once() {
+fn a_discarded_packet_is_requested_once() {
     let mut driver = Driver::empty("live", (120, 40), UNICODE);
     driver.store(Store::Ring(Ring::new(300_000)));
     let mut capture = Capture::open(&sample("nfs3-lossy.pcap")).expect("it is a capture");

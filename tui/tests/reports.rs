@@ -6,9 +6,9 @@ use core::ops::ControlFlow;
 use driver::{ASCII, Driver, sample};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::observer::Observer;
+use rdmascope_analysis::one_capture::OneCapture;
 use rdmascope_analysis::policy::Allowances;
 use rdmascope_analysis::report::Report;
-use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Files, Interrupt, Sink};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::frame;
@@ -24,15 +24,15 @@ use rdmascope_tui::update::Message;
 struct Analyzing {
     engine: Engine,
     report: Report,
-    together: Together,
+    one_capture: OneCapture,
 }
 
 impl Sink for Analyzing {
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
-        let Analyzing { engine, report, together } = self;
+        let Analyzing { engine, report, one_capture } = self;
         engine.handle_dissected(record, dissected, &mut |event| {
             report.handle(&event);
-            together.handle(&event);
+            one_capture.handle(&event);
         });
         ControlFlow::Continue(())
     }
@@ -43,7 +43,7 @@ impl Sink for Analyzing {
 }
 
 #[test]
-fn the_report_is_that_of_analyze() {
+fn the_report_matches_analyze() {
     for name in samples::ALL {
         let file = format!("{name}.pcap");
         let mut driver = Driver::new(&file, (120, 40), ASCII);
@@ -51,21 +51,21 @@ fn the_report_is_that_of_analyze() {
         let wide = driver.state.session.report.1.clone();
         driver.send(Message::Resize(80, 24));
         let engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
-        let (report, together) = (Report::default(), Together::default());
-        let mut analyzing = Analyzing { engine, report, together };
+        let (report, one_capture) = (Report::default(), OneCapture::default());
+        let mut analyzing = Analyzing { engine, report, one_capture };
         let mut files = Files::open(&[sample(&file)], None, &Interrupt::default()).unwrap();
         files.for_each(&frame::Config::default(), &mut (), &mut analyzing).unwrap();
-        let Analyzing { mut engine, mut report, mut together } = analyzing;
+        let Analyzing { mut engine, mut report, mut one_capture } = analyzing;
         engine.finish(&mut |event| {
             report.handle(&event);
-            together.handle(&event);
+            one_capture.handle(&event);
         });
         let totals = *engine.totals();
         let mut files = files.endings();
         files.iter_mut().for_each(|ending| ending.name = format!("samples/{file}"));
         let input = Some(format!("samples/{file}"));
         let ending =
-            Ending { totals, files, port: frame::Config::default().port, together, chosen: None, input };
+            Ending { totals, files, port: frame::Config::default().port, one_capture, chosen: None, input };
         for (width, shown) in [(120, &wide), (80, &driver.state.session.report.1)] {
             let style = Style::default().with_width(Some(width));
             let mut text = Vec::new();

@@ -9,8 +9,8 @@ use driver::{ASCII, Driver, UNICODE, svg};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::frame;
 use rdmascope_tui::analysis::Request;
-use rdmascope_tui::compare::{Beside, Compared};
-use rdmascope_tui::inject::{Arrow, Difference, Fault, Inject, Offer, Plan, Ran, SentCall, Told};
+use rdmascope_tui::compare::{Compared, OtherCapture};
+use rdmascope_tui::inject::{Arrow, Difference, Entry, Fault, Inject, Plan, Ran, SentCall, Update};
 use rdmascope_tui::state::Over;
 use rdmascope_tui::store::Store;
 use rdmascope_tui::theme::TONES;
@@ -117,8 +117,8 @@ fn ascii_charts_have_axes() {
 }
 
 /// The server closed the connection: the verdict names the outage, one key shows the event and those
-/// around it, and a second one the packet. The witness is samples/MANIFEST: the RDMA device was deleted on
-/// the server.
+/// around it, and a second one the packet. samples/MANIFEST records the cause: the RDMA device was
+/// deleted on the server.
 #[test]
 fn an_outage_is_found_with_two_keys() {
     for size in SIZES {
@@ -142,7 +142,7 @@ fn an_outage_is_found_with_two_keys() {
     }
 }
 
-/// While a live session has no service, its overview says so, and the time grows without a packet.
+/// While a live session has no service, the overview shows it, and the time grows without a packet.
 #[test]
 fn a_live_outage_grows_while_it_lasts() {
     let mut driver = Driver::empty("live", (160, 50), UNICODE);
@@ -175,13 +175,13 @@ fn a_live_outage_grows_while_it_lasts() {
     }
     assert_ne!(seen[0], seen[1]);
     // The charts reach up to now.
-    let (start, end) = driver.state.session.overview.course.span.expect("it has packets");
+    let (start, end) = driver.state.session.overview.over_time.span.expect("it has packets");
     assert!(end.since(start) >= 20_000_000_000);
 }
 
-/// Enter opens the place of each entry with a filter that has results, and Esc goes back.
+/// Enter opens the view of each entry with a filter that has results, and Esc goes back.
 #[test]
-fn every_entry_of_the_overview_opens_its_place() {
+fn overview_entries_open_their_view() {
     for sample in ["nfs3-lossy.pcap", "iwarp-reconnect.pcap", "nfs4.1-basic.pcap", "connect-rejected.pcap"] {
         let mut driver = Driver::new(sample, (160, 50), UNICODE);
         let count = driver.state.pane().count(&driver.state);
@@ -204,7 +204,7 @@ fn every_entry_of_the_overview_opens_its_place() {
 
 /// A click selects an entry of the overview, and a second one opens it.
 #[test]
-fn entries_are_clicked() {
+fn clicks_select_and_open_entries() {
     use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
     let mut driver = Driver::new("iwarp-reconnect.pcap", (160, 50), UNICODE);
     let text = driver.text();
@@ -226,15 +226,15 @@ const FAULTS: [Fault; 2] = [
 
 fn with_session(size: (u16, u16)) -> Driver {
     let mut driver = Driver::new("nfs3-lossy.pcap", size, UNICODE);
-    let session = Offer {
+    let session = Entry {
         name: "session".into(),
         title: "the calls of this capture again".into(),
         explanation: "Makes the calls of the capture again.\n".into(),
         is_destructive: true,
         is_session: true,
-        ..Offer::default()
+        ..Entry::default()
     };
-    let scenario = Offer { name: "version-9".into(), ..Offer::default() };
+    let scenario = Entry { name: "version-9".into(), ..Entry::default() };
     driver.state.inject = Inject::new("192.0.2.2:20049".into(), vec![session, scenario], FAULTS.into());
     driver
 }
@@ -251,14 +251,14 @@ fn call(number: u64, name: &str) -> SentCall {
 
 /// The recorded reply is shown beside the live one as results arrive.
 #[test]
-fn a_session_beside_the_recorded_one() {
+fn live_replies_are_compared_with_recorded_ones() {
     for size in [(80, 24), (160, 50)] {
         let mut driver = with_session(size);
         driver.press("3 j j e e 9 Enter Enter");
         assert_eq!(driver.plans, [Plan { starting_at: None, fault: Some(("short", 3)) }]);
-        let told = |driver: &mut Driver, call| driver.send(Message::Told(Box::new(Told::Call(call))));
-        told(&mut driver, SentCall { name: "connection 1".into(), verdict: "agrees", ..SentCall::default() });
-        told(&mut driver, call(1, "NFS NULL"));
+        let send = |driver: &mut Driver, call| driver.send(Message::Update(Box::new(Update::Call(call))));
+        send(&mut driver, SentCall { name: "connection 1".into(), verdict: "agrees", ..SentCall::default() });
+        send(&mut driver, call(1, "NFS NULL"));
         let size_differs = Difference {
             field: "fsinfo rtmax".into(),
             recorded: "1048576".into(),
@@ -278,7 +278,7 @@ fn a_session_beside_the_recorded_one() {
             notes: vec!["handle 0x0102: no reply brought it, so it is sent as recorded".into()],
             ..call(2, "NFSv3 FSINFO")
         };
-        told(&mut driver, differs);
+        send(&mut driver, differs);
         let (width, height) = size;
         compare(&format!("session-runs-{width}x{height}.txt"), &driver.text());
         // It can be stopped.
@@ -287,7 +287,7 @@ fn a_session_beside_the_recorded_one() {
         assert!(driver.text().contains("stopping"), "{}", driver.text());
         let ran = Ran {
             verdict: "ended early".into(),
-            told: "2 calls: 1 agree, 1 differ".into(),
+            text: "2 calls: 1 agree, 1 differ".into(),
             ..Ran::default()
         };
         driver.send(Message::Ran(0, Box::new(Ok(ran))));
@@ -298,7 +298,7 @@ fn a_session_beside_the_recorded_one() {
 
 /// The first call to send and the fault are selected at the call.
 #[test]
-fn how_a_session_is_sent() {
+fn the_plan_is_set_at_the_selected_call() {
     let mut driver = with_session((120, 40));
     let plan = |driver: &Driver| driver.state.inject.plan.clone();
     driver.press("3 j j j i");
@@ -330,13 +330,13 @@ fn how_a_session_is_sent() {
 
 /// The ladder of a scenario grows while it runs, and the scenario can be stopped.
 #[test]
-fn a_scenario_that_runs() {
+fn a_running_scenario_can_be_stopped() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
-    driver.state.inject = Inject::new("192.0.2.2:20049".into(), offers(), Vec::new());
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), entries(), Vec::new());
     driver.press("9 Enter");
     let arrow = |since, out, text: &str| Arrow { since, out, text: text.into() };
     let crossed = vec![arrow(0, true, "UD SEND Only CM REQ"), arrow(90_000, false, "UD SEND Only CM REP")];
-    driver.send(Message::Told(Box::new(Told::Arrows(crossed))));
+    driver.send(Message::Update(Box::new(Update::Arrows(crossed))));
     let text = driver.text();
     assert!(text.contains("Running; Enter stops it.") && text.contains("CM REP"), "{text}");
     driver.press("Enter");
@@ -349,7 +349,7 @@ fn a_scenario_that_runs() {
 
 /// The page is written to the named file, and the result is shown.
 #[test]
-fn a_page_is_written() {
+fn the_page_is_exported() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
     driver.press("X");
     assert!(driver.text().contains("write the page as: capture.html"), "{}", driver.text());
@@ -361,7 +361,7 @@ fn a_page_is_written() {
 
 /// The session is sent after it was requested twice, and the command is that of `peer replay`.
 #[test]
-fn the_session_is_sent_when_it_was_asked_twice() {
+fn sending_a_session_needs_confirmation() {
     let mut driver = with_session((100, 30));
     driver.press("9 Enter");
     assert!(driver.started.is_empty());
@@ -369,7 +369,7 @@ fn the_session_is_sent_when_it_was_asked_twice() {
     let copied = driver.press("y").copied.pop();
     let replay = "rdmascope peer replay samples/nfs3-lossy.pcap --to 192.0.2.2:20049 --leave-out --all";
     assert_eq!(copied.as_deref(), Some(replay));
-    // All offers that are not destructive, so not the session.
+    // All entries that are not destructive, so not the session.
     driver.press("a");
     assert_eq!(driver.started, [1]);
     driver.press("Enter");
@@ -379,14 +379,14 @@ fn the_session_is_sent_when_it_was_asked_twice() {
 
 /// Two mounts with different versions of NFS.
 #[test]
-fn another_capture_beside_the_report() {
+fn two_captures_are_compared() {
     for (name, keys, size) in [
         ("compare-80x24", "r l", (80, 24)),
         ("compare-160x50", "r l", (160, 50)),
         ("compare-all-160x50", "r l a", (160, 50)),
     ] {
         let mut driver = Driver::new("nfs4.1-basic.pcap", size, UNICODE);
-        driver.state.beside = Some(Beside::new("samples/nfs4.2-basic.pcap".to_owned()));
+        driver.state.other = Some(OtherCapture::new("samples/nfs4.2-basic.pcap".to_owned()));
         driver.press(keys);
         assert!(driver.text().contains("Both captures are being read"), "{}", driver.text());
         // Tests run beside the samples, so no path of this machine is shown.
@@ -413,7 +413,7 @@ fn another_capture_beside_the_report() {
 
 /// The pictures of the documents show real screens.
 #[test]
-fn pictures_of_the_documents() {
+fn documentation_pictures_show_real_screens() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
     for (name, sample, keys) in [
         ("overview", "iwarp-reconnect.pcap", ""),
@@ -431,9 +431,9 @@ fn pictures_of_the_documents() {
 
 /// docs/tui.md has the table of keys.
 #[test]
-fn the_tour_has_all_keys() {
+fn the_tour_lists_all_keys() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tui.md");
-    let page = std::fs::read_to_string(&path).expect("the tour is there");
+    let page = std::fs::read_to_string(&path).expect("the tour exists");
     let (tour, _) = page.split_once("## Keys\n").expect("it has a section of keys");
     compare_file(&path, &format!("{tour}## Keys\n\n{}", rdmascope_tui::keys::page()));
 }
@@ -458,7 +458,7 @@ fn ascii_without_colours() {
 /// because packets of their responses had to be retransmitted. The sample's README describes these
 /// drops.
 #[test]
-fn from_the_first_screen_to_the_cause_of_the_slow_write() {
+fn the_cause_of_the_slow_write_is_found() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
     driver.press("3 s Enter");
     let text = driver.text();
@@ -480,8 +480,8 @@ fn from_the_first_screen_to_the_cause_of_the_slow_write() {
     assert!(again(&driver), "{}", driver.text());
 }
 
-fn offers() -> Vec<Offer> {
-    let offer = |name: &str, title: &str, is_destructive| Offer {
+fn entries() -> Vec<Entry> {
+    let entry = |name: &str, title: &str, is_destructive| Entry {
         name: name.into(),
         title: title.into(),
         section: "RFC 8166, 4.2.1".into(),
@@ -490,9 +490,9 @@ fn offers() -> Vec<Offer> {
         is_session: false,
     };
     vec![
-        offer("version-9", "a call of version 9", false),
-        offer("many-chunks", "a call with more chunks than anybody wants", true),
-        offer("msgp", "an RDMA_MSGP call", false),
+        entry("version-9", "a call of version 9", false),
+        entry("many-chunks", "a call with more chunks than anybody wants", true),
+        entry("msgp", "an RDMA_MSGP call", false),
     ]
 }
 
@@ -500,7 +500,7 @@ fn offers() -> Vec<Offer> {
 #[test]
 fn scenarios_run_one_by_one() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
-    driver.state.inject = Inject::new("192.0.2.2:20049".into(), offers(), Vec::new());
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), entries(), Vec::new());
     driver.press("9 a");
     assert_eq!(driver.started, [0]);
     assert!(driver.text().contains("runs") && driver.text().contains("waits"), "{}", driver.text());
@@ -508,7 +508,7 @@ fn scenarios_run_one_by_one() {
     let ran = Ran {
         verdict: "violates".into(),
         is_violation: true,
-        told: "violates  version-9\n    came back  nothing\n    allowed    ERR_VERS".into(),
+        text: "violates  version-9\n    came back  nothing\n    allowed    ERR_VERS".into(),
         arrows: vec![arrow(0, true, "RC SEND Only PSN 7"), arrow(120_000, false, "RC Acknowledge PSN 7")],
     };
     driver.send(Message::Ran(0, Box::new(Ok(ran))));
@@ -528,7 +528,7 @@ fn scenarios_run_one_by_one() {
 
 /// Without a target nothing is sent, and the view shows how to name one.
 #[test]
-fn without_a_target_nothing_is_sent() {
+fn nothing_is_sent_without_a_target() {
     let mut driver = Driver::new("nfs3-basic.pcap", (80, 24), UNICODE);
     driver.press("9 a Enter");
     assert!(driver.started.is_empty() && driver.text().contains("--to ADDRESS"), "{}", driver.text());
@@ -536,21 +536,21 @@ fn without_a_target_nothing_is_sent() {
 
 /// Keys that arrive faster than the answers all count.
 #[test]
-fn steps_go_on_from_where_the_last_one_leads() {
+fn steps_accumulate_before_the_answer() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
     driver.press("t \"#100\" Enter");
     let key = |character| Message::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE));
     let asked: Vec<Effect> =
         "..,.".chars().flat_map(|character| update(&mut driver.state, key(character))).collect();
     // One request is unanswered; of those after it, only the last is sent.
-    let [Effect::Ask(asked)] = &asked[..] else { panic!("{asked:?}") };
+    let [Effect::Request(asked)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!(asked, &Request::Seek(Moment::Record(101)));
     assert_eq!(driver.state.next[0], Some(Request::Seek(Moment::Record(102))));
 }
 
 /// A capture without calls has no slow call.
 #[test]
-fn a_capture_without_calls_has_no_slow_one() {
+fn a_capture_without_calls_has_no_slow_call() {
     let mut driver = Driver::new("connect-rejected.pcap", (80, 24), UNICODE);
     driver.press("}");
     assert_eq!(driver.state.notice.as_deref(), Some("no further slow call in this direction"));
@@ -605,7 +605,7 @@ fn captures_are_listed() {
 
 /// Requests that were made before records could be read again are repeated afterwards.
 #[test]
-fn what_was_asked_for_too_early_comes() {
+fn early_requests_are_repeated() {
     let mut driver = Driver::empty("nfs3-basic.pcap", (120, 40), UNICODE);
     let mut capture = rdmascope_capture_agent::Capture::open(&driver::sample("nfs3-basic.pcap")).unwrap();
     while let Some(record) = capture.next().unwrap() {
@@ -623,7 +623,7 @@ fn what_was_asked_for_too_early_comes() {
 
 /// From a field of a Send to the frame that carried it, and back.
 #[test]
-fn from_a_field_to_its_frame() {
+fn a_field_leads_to_its_frame() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
     driver.press("3 s Enter 5 j Enter");
     assert!(driver.text().contains("Frame 53 "), "{}", driver.text());
@@ -635,7 +635,7 @@ fn from_a_field_to_its_frame() {
 /// A message that a Reply chunk conveyed in ten packets. tshark numbers their frames 884 to 893;
 /// the first one has 124 bytes.
 #[test]
-fn from_a_field_of_a_chunk_to_its_frame() {
+fn a_chunk_field_leads_to_its_frame() {
     let mut driver = Driver::new("nfs3-basic.pcap", (160, 50), UNICODE);
     driver.press("& \"xid=0xa2396a62\" Enter Enter 5 l l");
     assert!(driver.text().contains("message of the reply, which a chunk conveyed"), "{}", driver.text());

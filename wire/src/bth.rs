@@ -120,7 +120,7 @@ impl Opcode {
             0x17 => SendOnlyWithInvalidate,
             _ => return None,
         };
-        let there = match self.transport() {
+        let is_valid = match self.transport() {
             Transport::ReliableConnection | Transport::ExtendedReliableConnection => {
                 !matches!(operation, Resync)
             }
@@ -129,7 +129,7 @@ impl Opcode {
             Transport::UnreliableDatagram => matches!(operation, SendOnly | SendOnlyWithImmediate),
             Transport::CongestionNotification | Transport::Reserved => false,
         };
-        if there { Some(operation) } else { None }
+        if is_valid { Some(operation) } else { None }
     }
 }
 

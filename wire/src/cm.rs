@@ -367,9 +367,9 @@ impl<'a> Fields<'a> {
     /// Reads the bytes of an opaque field that are present.
     fn opaque(&mut self, length: usize) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let there = &rest[..length.min(rest.len())];
-        self.at += there.len();
-        there
+        let present = &rest[..length.min(rest.len())];
+        self.at += present.len();
+        present
     }
 }
 

@@ -381,12 +381,12 @@ impl Frame<'_> {
     fn length_field(&self) -> Result<u16, Error> {
         let headers = self.carrier.counted() + self.transport_length() - self.payload.len() - self.padding();
         let maximum = usize::from(u16::MAX) - headers;
-        let behind = self.payload.len() + self.padding();
-        if behind > maximum {
+        let padded = self.payload.len() + self.padding();
+        if padded > maximum {
             // The longest payload needs no padding.
             return Err(Error::PayloadTooLong { length: self.payload.len(), maximum: maximum & !3 });
         }
-        Ok((headers + behind) as u16)
+        Ok((headers + padded) as u16)
     }
 }
 

@@ -167,7 +167,7 @@ mod tests {
 
     /// The bytes after the length in figure 5 of RFC 5044.
     #[test]
-    fn a_send_by_hand() {
+    fn hand_written_send_is_parsed() {
         let bytes = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xee];
         let Ok(Header::Untagged(header)) = Header::parse(&bytes) else { panic!("untagged") };
         assert!(header.control.last && !header.control.tagged);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_by_hand() {
+    fn hand_written_write_is_parsed() {
         let bytes = [0xc1, 0x40, 0xca, 0xfe, 0, 1, 0, 0, 0, 1, 2, 3, 4, 5];
         let Ok(Header::Tagged(header)) = Header::parse(&bytes) else { panic!("tagged") };
         assert!(header.control.last && header.control.opcode == Opcode::Write);
@@ -194,7 +194,7 @@ mod tests {
 
     /// Each case has one fault.
     #[test]
-    fn irregular_headers() {
+    fn irregular_headers_are_detected() {
         let send = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
         let write = [0xc1, 0x40, 0xca, 0xfe, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         let regular = |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.is_regular());
@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_round_trip(bytes in proptest::array::uniform::<_, 18>(any::<u8>())) {
+        fn headers_round_trip(bytes in proptest::array::uniform::<_, 18>(any::<u8>())) {
             prop_assert_eq!(Untagged::from_bytes(&bytes).to_bytes(), bytes);
             let tagged: [u8; 14] = bytes[..14].try_into().unwrap();
             prop_assert_eq!(Tagged::from_bytes(&tagged).to_bytes(), tagged);

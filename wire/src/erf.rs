@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length() {
+    fn every_truncation_is_located() {
         for length in 0..Erf::LENGTH {
             let stop = Stop::short(Layer::Link, 0, Erf::LENGTH, length);
             assert_eq!(Erf::parse(&BYTES[..length]), Err(stop));
@@ -231,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn built_and_parsed(bytes: [u8; 16]) {
+        fn headers_round_trip(bytes: [u8; 16]) {
             let parsed = Erf::parse(&bytes).unwrap();
             let mut out = Vec::new();
             parsed.build(&mut out);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_written_bytes_both_ways() {
+    fn hand_written_bytes_parse_and_build() {
         assert_eq!(Grh::parse(&BYTES), Ok(grh()));
         let value = |name| Grh::LAYOUT.field(name).unwrap().value(&BYTES);
         assert_eq!(Grh::LAYOUT.length(), Grh::LENGTH);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn too_short() {
+    fn every_truncation_is_located() {
         for length in 0..Grh::LENGTH {
             assert_eq!(Grh::parse(&BYTES[..length]), Err(Stop::short(Layer::Grh, 0, 40, length)));
         }
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_survive_the_round_trip(bytes in proptest::array::uniform::<_, 40>(any::<u8>())) {
+        fn headers_round_trip(bytes in proptest::array::uniform::<_, 40>(any::<u8>())) {
             let mut out = Vec::new();
             Grh::parse(&bytes).unwrap().build(&mut out);
             prop_assert_eq!(out, bytes);

@@ -111,7 +111,7 @@ mod tests {
     const ACKNOWLEDGE: [u8; 48] = *include_bytes!("../testdata/acknowledge.bin");
 
     #[test]
-    fn a_real_packet() {
+    fn ipv4_icrc_matches_a_captured_packet() {
         let (packet, icrc) = ACKNOWLEDGE.split_at(44);
         let udp = packet[20..28].try_into().unwrap();
         let expected = u32::from_le_bytes(icrc.try_into().unwrap());
@@ -119,23 +119,23 @@ mod tests {
     }
 
     #[test]
-    fn what_routers_change_is_not_covered_and_all_else_is() {
+    fn ipv4_icrc_covers_all_but_variant_fields() {
         let (packet, icrc) = ACKNOWLEDGE.split_at(44);
         let expected = u32::from_le_bytes(icrc.try_into().unwrap());
         // IPv4: TOS 1, TTL 8, checksum 10 and 11; UDP checksum 26 and 27; BTH byte 4 (FECN, BECN,
         // reserved).
-        let free = [1, 8, 10, 11, 26, 27, 32];
+        let variant = [1, 8, 10, 11, 26, 27, 32];
         for at in 1..packet.len() {
             let mut changed = packet.to_vec();
             changed[at] ^= 0x01;
             let udp = changed[20..28].try_into().unwrap();
-            let verdict = roce_v2(&changed[..20], udp, &changed[28..]) == Some(expected);
-            assert_eq!(verdict, free.contains(&at), "byte {at}");
+            let is_equal = roce_v2(&changed[..20], udp, &changed[28..]) == Some(expected);
+            assert_eq!(is_equal, variant.contains(&at), "byte {at}");
         }
     }
 
     #[test]
-    fn what_is_too_short_has_none() {
+    fn truncated_headers_have_no_icrc() {
         assert_eq!(roce_v2(&[0x45; 19], &[0; 8], &[0; 16]), None);
         assert_eq!(roce_v2(&[0x60; 39], &[0; 8], &[0; 16]), None);
         assert_eq!(roce_v2(&[0x45; 20], &[0; 8], &[0; 11]), None);
@@ -156,14 +156,14 @@ mod tests {
     ];
 
     #[test]
-    fn the_sample_packet_of_the_specification() {
+    fn lrh_icrc_matches_the_sample_packet_of_the_specification() {
         let (header, transport) = SAMPLE.split_first_chunk().unwrap();
         // Byte 52 on the wire is 0x96.
         assert_eq!(lrh(header, transport).unwrap().to_le_bytes(), [0x96, 0x25, 0xb7, 0x5a]);
     }
 
     #[test]
-    fn of_the_lrh_all_but_the_virtual_lane_is_covered() {
+    fn lrh_icrc_covers_all_but_the_virtual_lane() {
         let covered = |bit: usize| {
             let mut changed = SAMPLE;
             changed[bit / 8] ^= 0x80 >> (bit % 8);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_grh_what_routers_change_is_not_covered() {
+    fn grh_icrc_covers_all_but_variant_fields() {
         let mut packet = [0x5a; 40 + 16];
         packet[0] = 0x60;
         let icrc = |packet: &[u8; 56]| grh(packet[..40].try_into().unwrap(), &packet[40..]);
@@ -184,13 +184,13 @@ mod tests {
             let mut changed = packet;
             changed[bit / 8] ^= 0x80 >> (bit % 8);
             // Traffic class and flow label, hop limit, fifth byte of the BTH.
-            let free = (4..32).contains(&bit) || bit / 8 == 7 || bit / 8 == 44;
-            assert_eq!(icrc(&changed) == icrc(&packet), free, "bit {bit}");
+            let is_variant = (4..32).contains(&bit) || bit / 8 == 7 || bit / 8 == 44;
+            assert_eq!(icrc(&changed) == icrc(&packet), is_variant, "bit {bit}");
         }
     }
 
     #[test]
-    fn a_grh_is_covered_as_an_ipv6_header_is() {
+    fn grh_is_masked_like_an_ipv6_header() {
         // An IPv6 header with these bytes gives the same masked prefix, apart from the UDP header.
         let header = [0x61; 40];
         let mut masked = [0x61; 40];
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_whole_bth_there_is_none() {
+    fn incomplete_bth_has_no_icrc() {
         assert_eq!(grh(&[0; 40], &[0; 11]), None);
         assert_eq!(lrh(&[0; 8], &[0; 11]), None);
     }

@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(read("c"), (1..2, Some(0xf0), Some(2)));
         assert_eq!(read("d"), (1..4, Some(0x0f_ffff), Some(0x3_4567)));
         assert_eq!(read("long"), (4..16, None, None));
-        const WHOLE: Layout = Layout(&[("byte", 8), ("half", 16), ("double", 64), ("rest", 8)]);
-        let masks = ["byte", "half", "double"].map(|name| WHOLE.field(name).unwrap().mask());
+        const ALIGNED: Layout = Layout(&[("byte", 8), ("half", 16), ("double", 64), ("rest", 8)]);
+        let masks = ["byte", "half", "double"].map(|name| ALIGNED.field(name).unwrap().mask());
         assert_eq!(masks, [None; 3]);
         assert_eq!(LAYOUT.field("d").unwrap().value(&header[..3]), None);
         assert_eq!(LAYOUT.field("e"), None);

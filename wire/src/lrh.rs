@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_written_bytes_both_ways() {
+    fn hand_written_bytes_parse_and_build() {
         assert_eq!(Lrh::parse(&BYTES), Ok(lrh()));
         let value = |name| Lrh::LAYOUT.field(name).and_then(|field| field.value(&BYTES)).unwrap();
         assert_eq!(Lrh::LAYOUT.length(), Lrh::LENGTH);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_bits_are_not_fields() {
+    fn reserved_bits_are_ignored() {
         let mut bytes = BYTES;
         bytes[1] |= 0x0c;
         bytes[4] |= 0xf8;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn too_short() {
+    fn every_truncation_is_located() {
         for length in 0..Lrh::LENGTH {
             assert_eq!(Lrh::parse(&BYTES[..length]), Err(Stop::short(Layer::Lrh, 0, 8, length)));
         }
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_survive_the_round_trip(mut bytes: [u8; 8]) {
+        fn headers_round_trip(mut bytes: [u8; 8]) {
             bytes[1] &= 0xf3;
             bytes[4] &= 0x07;
             let mut out = Vec::new();

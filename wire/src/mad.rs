@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives_the_way_there_and_back(bytes: [u8; 24]) {
+        fn headers_round_trip(bytes: [u8; 24]) {
             let header = Header::parse(&bytes).unwrap();
             let mut built = Vec::new();
             header.build(&mut built);

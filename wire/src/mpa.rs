@@ -66,12 +66,12 @@ impl StartFrame {
         self.key == StartFrame::REQUEST
     }
 
-    /// Splits the private data in `behind`, the bytes after the frame, as far as they are present.
+    /// Splits the private data in `after`, the bytes after the frame, as far as they are present.
     ///
     /// The first part is the RFC 6581 header, which is present if S is set in a frame of revision 2
     /// or later. The second part is the consumer's private data.
-    pub fn private_data<'a>(&self, behind: &'a [u8]) -> (Option<ReadDepths>, &'a [u8]) {
-        let data = &behind[..behind.len().min(self.private_data_length.into())];
+    pub fn private_data<'a>(&self, after: &'a [u8]) -> (Option<ReadDepths>, &'a [u8]) {
+        let data = &after[..after.len().min(self.private_data_length.into())];
         if !self.enhanced || self.revision < 2 {
             return (None, data);
         }
@@ -186,7 +186,7 @@ mod tests {
     /// RFC 5044, section 4.4, figure 5: a marker, the length, a DDP segment with 24 zero bytes of
     /// data, the CRC.
     #[test]
-    fn the_first_fpdu_of_the_specification() {
+    fn crc_matches_the_first_fpdu_of_rfc_5044() {
         let mut fpdu = [0; 0x30];
         (fpdu[5], fpdu[6], fpdu[7], fpdu[0x13]) = (0x2a, 0x41, 0x43, 1);
         assert_eq!(crc(&fpdu), [0x52, 0x23, 0x99, 0x83]);
@@ -195,7 +195,7 @@ mod tests {
 
     /// RFC 5044, section 4.4, figure 6: the second FPDU, with a marker inside.
     #[test]
-    fn the_second_fpdu_of_the_specification() {
+    fn crc_matches_the_second_fpdu_of_rfc_5044() {
         let mut fpdu = [0; 0x30];
         (fpdu[1], fpdu[2], fpdu[3], fpdu[0xf], fpdu[0x17]) = (0x2a, 0x41, 0x43, 2, 0x14);
         assert_eq!(crc(&fpdu), [0x84, 0x92, 0x58, 0x98]);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_fills_up_to_four() {
+    fn padding_aligns_to_four_bytes() {
         assert_eq!([14, 15, 16, 17, 18].map(padding), [0, 3, 2, 1, 0]);
         assert_eq!((fpdu_length(0), fpdu_length(u16::MAX)), (8, 65_535 + 2 + 3 + 4));
     }
@@ -216,7 +216,7 @@ mod tests {
     /// A request of revision 2 as sent by Linux: CRCs, S, IRD 128, ORD 0, then RFC 8797 private
     /// data.
     #[test]
-    fn a_request_by_hand() {
+    fn hand_written_request_is_parsed() {
         let mut bytes = b"MPA ID Req Frame".to_vec();
         bytes.extend([0x50, 2, 0, 12, 0x00, 0x80, 0x00, 0x00]);
         bytes.extend([0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3, 0xee]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_by_hand() {
+    fn hand_written_read_depths_are_parsed() {
         let depths = ReadDepths::from_bytes(&[0x80, 0x80, 0xc0, 0x01]);
         let expected = ReadDepths {
             peer_to_peer: true,
@@ -252,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn start_frames_survive_the_round_trip(bytes in proptest::array::uniform::<_, 20>(any::<u8>())) {
+        fn start_frames_round_trip(bytes in proptest::array::uniform::<_, 20>(any::<u8>())) {
             prop_assert_eq!(StartFrame::from_bytes(&bytes).to_bytes(), bytes);
         }
     }

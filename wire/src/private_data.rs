@@ -170,9 +170,9 @@ impl Negotiated {
     /// Combines the private data of the client (the active side) and the server (section 4.2).
     /// [`PrivateData::DEFAULT`] replaces missing or invalid private data (section 5.1).
     pub fn new(client: Option<PrivateData>, server: Option<PrivateData>) -> Negotiated {
-        let said =
+        let valid_or_default =
             |data: Option<PrivateData>| data.filter(PrivateData::is_valid).unwrap_or(PrivateData::DEFAULT);
-        let (client, server) = (said(client), said(server));
+        let (client, server) = (valid_or_default(client), valid_or_default(server));
         Negotiated {
             call_inline_threshold: client.send_bytes().min(server.receive_bytes()),
             reply_inline_threshold: server.send_bytes().min(client.receive_bytes()),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_behind_an_identifier() {
+    fn fields_after_the_identifier_are_parsed() {
         let found = find(&CLIENT).unwrap();
         assert_eq!(found, Found { offset: 0, fields: Ok(data(3, 3, true)) });
         assert!(found.is_valid());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_at_any_offset() {
+    fn identifier_is_found_at_any_offset() {
         for offset in 0..70 {
             let mut bytes = vec![0xf6; offset];
             bytes.extend_from_slice(&CLIENT);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_behind_the_identifier_is_located() {
+    fn truncation_after_the_identifier_is_located() {
         for length in 4..8 {
             let mut bytes = vec![0; 5];
             bytes.extend_from_slice(&CLIENT[..length]);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn several_identifiers() {
+    fn all_identifiers_are_found() {
         let mut bytes = CLIENT.to_vec();
         bytes.push(0);
         bytes.extend_from_slice(&[0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x00, 0x07]);
@@ -278,16 +278,16 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_or_unknown_peer_is_taken_at_the_defaults() {
+    fn missing_or_unknown_private_data_means_the_defaults() {
         let default = Negotiated {
             call_inline_threshold: DEFAULT_INLINE_THRESHOLD,
             reply_inline_threshold: DEFAULT_INLINE_THRESHOLD,
             remote_invalidation: false,
         };
-        let spoken = data(255, 255, true);
-        let unknown = PrivateData { version: 2, ..spoken };
+        let valid = data(255, 255, true);
+        let unknown = PrivateData { version: 2, ..valid };
         for (client, server) in
-            [(None, None), (Some(spoken), None), (None, Some(spoken)), (Some(unknown), Some(spoken))]
+            [(None, None), (Some(valid), None), (None, Some(valid)), (Some(unknown), Some(valid))]
         {
             assert_eq!(Negotiated::new(client, server), default);
         }
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_built_is_found(
+        fn built_private_data_is_found(
             version: u8, reserved in 0u8..0x80, remote_invalidation: bool, send_size: u8, receive_size: u8,
             before in proptest::collection::vec(0u8..0x80, 0..40),
         ) {
@@ -307,7 +307,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_searched_to_their_end(bytes in proptest::collection::vec(
+        fn find_all_agrees_with_a_naive_search(bytes in proptest::collection::vec(
             prop_oneof![Just(0xf6u8), Just(0xab), Just(0x0e), Just(0x18), any::<u8>()], 0..300,
         )) {
             let naive: Vec<_> = (0..bytes.len())

@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_psn_is_followed_by_zero() {
+    fn psn_wraps_to_zero() {
         assert_eq!(Psn::new(0xff_ffff).plus(1), Psn::new(0));
         assert_eq!(Psn::new(0).minus(1), Psn::new(0xff_ffff));
         assert_eq!(Psn::new(0xff_fffe).distance(Psn::new(3)), 5);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn half_way_round_counts_as_behind() {
+    fn distance_of_half_the_psn_space_is_negative() {
         assert_eq!(Psn::new(0).distance(Psn::new(0x7f_ffff)), 0x7f_ffff);
         assert_eq!(Psn::new(0).distance(Psn::new(0x80_0000)), -0x80_0000);
     }

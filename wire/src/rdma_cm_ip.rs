@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives_the_way_there_and_back(bytes in proptest::collection::vec(any::<u8>(), 36)) {
+        fn headers_round_trip(bytes in proptest::collection::vec(any::<u8>(), 36)) {
             let (header, _) = Header::parse(&bytes).unwrap();
             let mut built = Vec::new();
             header.build(&mut built);
@@ -238,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn a_service_id_survives_the_way_there_and_back(number: u8, port: u16) {
+        fn service_ids_round_trip(number: u8, port: u16) {
             let port_space = PortSpace::from(number);
             prop_assert_eq!(ServiceId::rdma_cm(port_space, port).rdma_cm_port(), Some((port_space, port)));
         }

@@ -185,10 +185,10 @@ pub struct ErrorCode(pub u8);
 wrappers! { ErrorCode }
 
 impl Terminate {
-    /// Returns the length of the terminated segment and the bytes of its headers from `behind`, the
+    /// Returns the length of the terminated segment and the bytes of its headers from `after`, the
     /// bytes after this header, as far as they are present.
-    pub fn terminated<'a>(&self, behind: &'a [u8]) -> (Option<u16>, &'a [u8]) {
-        let Some((length, rest)) = behind.split_first_chunk() else { return (None, &[]) };
+    pub fn terminated<'a>(&self, after: &'a [u8]) -> (Option<u16>, &'a [u8]) {
+        let Some((length, rest)) = after.split_first_chunk() else { return (None, &[]) };
         let length = (self.has_length || self.has_ddp_header).then_some(u16::from_be_bytes(*length));
         (length, if self.has_ddp_header { rest } else { &[] })
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_request_by_hand() {
+    fn hand_written_read_request_is_parsed() {
         let bytes = [
             0xca, 0xfe, 0, 1, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x20, 0, 0xbe, 0xef, 0, 2, 0, 0, 0, 1, 0, 0,
             0, 4,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminate_by_hand() {
+    fn hand_written_terminate_is_parsed() {
         // DDP, tagged buffer error, invalid STag, with length and DDP header.
         let bytes = [0x11, 0x00, 0xc0, 0x00, 0x00, 0x2e, 0xc1, 0x40];
         let terminate = Terminate::parse(&bytes).unwrap();

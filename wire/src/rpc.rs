@@ -448,7 +448,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_call_written_by_hand() {
+    fn hand_written_call_is_parsed() {
         // RFC 5531, section 9: xid, CALL, rpcvers 2, NFS (100003) version 3, procedure 0, AUTH_NONE
         // twice.
         let words: [u32; 10] = [0x1122_3344, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sys_credential_written_by_hand() {
+    fn hand_written_sys_credential_is_parsed() {
         // RFC 5531, appendix A: stamp, machinename "node1" with its padding, uid 1000, gid 100, one
         // group.
         let mut body = vec![0, 0, 0, 9, 0, 0, 0, 5, b'n', b'o', b'd', b'e', b'1', 0, 0, 0];
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gss_credential_written_by_hand() {
+    fn hand_written_gss_credential_is_parsed() {
         // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, integrity, a handle of
         // two bytes.
         let body = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2, 0xab, 0xcd, 0, 0];
@@ -523,7 +523,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_built_reply_is_parsed(xid: u32, status in any_status(), flavor: u32, body in proptest::collection::vec(any::<u8>(), 0..20)) {
+        fn replies_round_trip(xid: u32, status in any_status(), flavor: u32, body in proptest::collection::vec(any::<u8>(), 0..20)) {
             let mut out = Vec::new();
             Reply { xid: Xid(xid), status, verifier: Some(Auth { flavor, body: &body }) }.build(&mut out);
             let mut reader = Reader::new(&out, Layer::Rpc);
@@ -536,7 +536,7 @@ mod tests {
         }
 
         #[test]
-        fn a_built_call_is_parsed(fields: [u32; 6], credential in proptest::collection::vec(any::<u8>(), 0..20)) {
+        fn calls_round_trip(fields: [u32; 6], credential in proptest::collection::vec(any::<u8>(), 0..20)) {
             let call = Call {
                 xid: Xid(fields[0]),
                 rpc_version: fields[1],

@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_opaque_item_with_its_padding() {
+    fn opaque_item_is_read_with_its_padding() {
         // RFC 4506, section 4.10: count 5, "hello", three zeros; then the word 7.
         let bytes = [0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0, 0, 0, 0, 7];
         let mut reader = Reader::new(&bytes, Layer::Rpc);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_beyond_the_end_leaves_the_cursor_at_the_count() {
+    fn opaque_count_beyond_the_end_keeps_the_position() {
         let bytes = [0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4];
         let mut reader = Reader::new(&bytes, Layer::UpperLayer);
         let stop = reader.opaque().unwrap_err();
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_boolean_is_zero_or_one() {
+    fn boolean_other_than_zero_or_one_is_malformed() {
         let mut reader = Reader::new(&[0, 0, 0, 2], Layer::Rpc);
         assert_eq!(reader.bool(), Err(Stop::malformed(Layer::Rpc, 0)));
     }
 
     proptest! {
         #[test]
-        fn what_is_put_is_read(data in proptest::collection::vec(any::<u8>(), 0..40), word: u32, hyper: u64) {
+        fn values_round_trip(data in proptest::collection::vec(any::<u8>(), 0..40), word: u32, hyper: u64) {
             let mut out = Vec::new();
             put_opaque(&mut out, &data);
             put_u32(&mut out, word);

@@ -272,9 +272,9 @@ impl Parser {
     }
 
     fn takes(&mut self, word: &str) -> bool {
-        let is_there = self.peek() == word;
-        self.at += usize::from(is_there);
-        is_there
+        let is_next = self.peek() == word;
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn expect(&mut self, word: &str) {

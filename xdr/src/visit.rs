@@ -22,7 +22,7 @@ pub type Walked = Result<(), Stopped>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// All arguments or all results.
-    Whole,
+    Root,
     /// A member of a structure, or the discriminant of a union.
     Member,
     /// The arm of a union.
@@ -186,8 +186,8 @@ impl<'m, V: Visitor> Walk<'m, V> {
     }
 
     /// Walks through arguments or results.
-    pub fn whole(&mut self, of: &'static Type) -> Walked {
-        self.value(Place { of: "", name: "", role: Role::Whole, names: None }, of)
+    pub fn root(&mut self, of: &'static Type) -> Walked {
+        self.value(Place { of: "", name: "", role: Role::Root, names: None }, of)
     }
 
     /// Walks through a value.
@@ -196,10 +196,10 @@ impl<'m, V: Visitor> Walk<'m, V> {
         while let Type::Named(index) = of {
             let defined = self.language.defined(*index);
             self.types.push(defined.name);
-            let Form::Alias(behind) = &defined.form else { break };
+            let Form::Alias(aliased) = &defined.form else { break };
             // The outermost alias that has names determines them.
             place.names = place.names.or(defined.names.as_deref());
-            of = behind;
+            of = aliased;
         }
         self.depth += 1;
         let walked = if self.depth < DEEPEST { self.inside(place, of) } else { self.malformed(self.at) };
@@ -337,7 +337,7 @@ impl<'m, V: Visitor> Walk<'m, V> {
         let range = self.at..self.room(length as usize)?;
         // The final padding of a message may be omitted (RFC 8166, section 3.4.5.2).
         self.at = range.end.saturating_add(range.len().wrapping_neg() % 4).min(self.end);
-        self.tell(place, is, Leaf::Bytes, Extent { all: start..self.at, value: range })
+        self.report(place, is, Leaf::Bytes, Extent { all: start..self.at, value: range })
     }
 
     /// Returns the number of bytes or elements.
@@ -382,11 +382,11 @@ impl<'m, V: Visitor> Walk<'m, V> {
         };
         let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         self.at = range.end;
-        self.tell(place, is, leaf(number), Extent { all: range.clone(), value: range })?;
+        self.report(place, is, leaf(number), Extent { all: range.clone(), value: range })?;
         Ok(number)
     }
 
-    fn tell(&mut self, place: Place, is: &'static Type, leaf: Leaf, extent: Extent) -> Walked {
+    fn report(&mut self, place: Place, is: &'static Type, leaf: Leaf, extent: Extent) -> Walked {
         let value = Value { place, types: &self.types[self.first..], is };
         self.visitor.leaf(&value, leaf, &extent)
     }
@@ -397,7 +397,7 @@ impl<'m, V: Visitor> Walk<'m, V> {
     /// Fails if the message ends before that. The visitor receives a [`Stop`].
     pub fn room(&mut self, needed: usize) -> Result<usize, Stopped> {
         let (at, end) = (self.at, self.end);
-        at.checked_add(needed).filter(|behind| *behind <= end).ok_or_else(|| {
+        at.checked_add(needed).filter(|until| *until <= end).ok_or_else(|| {
             self.visitor.stop(Stop::Short { at, needed, end });
             Stopped
         })

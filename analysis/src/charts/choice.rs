@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_come_first_and_those_before_others_as_slow() {
+    fn the_slowest_come_first_and_ties_keep_their_order() {
         let mut choice = Choice::new(3);
         for (number, latency) in [(1, 50), (2, 70), (3, 10), (4, 70), (5, 60), (6, 60)] {
             let mut read = samples::read(1, latency);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_each_kind_comes_before_a_second_of_any() {
+    fn one_of_each_kind_precedes_a_second_of_any() {
         let mut choice = Choice::new(4);
         for number in 1..=20 {
             let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, number, 10);

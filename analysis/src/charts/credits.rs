@@ -41,9 +41,9 @@ impl AllCredits {
         all
     }
 
-    /// The credits of the forward direction of at most `most` connections while the capture goes on,
-    /// by number of transactions, most first. `now` is in nanoseconds from the start. `open` has the
-    /// connection and the start of each call that has no reply yet.
+    /// The credits of the forward direction of at most `most` connections while the capture
+    /// continues, by number of transactions, most first. `now` is in nanoseconds from the start.
+    /// `open` has the connection and the start of each call that has no reply yet.
     pub fn forward_now(&self, most: usize, now: u64, open: &[(ConnectionId, u64)]) -> Vec<Credits> {
         let mut all: Vec<_> = self.0.iter().filter(|((_, backward), _)| !backward).collect();
         all.sort_by_key(|(_, credits)| Reverse(credits.transactions));
@@ -141,7 +141,7 @@ impl Credits {
             return;
         }
         let until = ended.map_or(self.swept, |ended| ended.min(self.swept));
-        self.timeline.behind(began, until).iter_mut().for_each(|interval| interval.peak += 1);
+        self.timeline.after(began, until).iter_mut().for_each(|interval| interval.peak += 1);
         if ended.is_none_or(|ended| ended >= self.swept) {
             self.outstanding += 1;
             self.ahead.extend(ended.map(|ended| Reverse((ended, -1))));
@@ -160,7 +160,7 @@ impl Credits {
     /// Moves on to this many nanoseconds from the start, without a change until then.
     fn sweep_to(&mut self, at: u64) {
         let outstanding = u64::try_from(self.outstanding).unwrap_or(0);
-        for interval in self.timeline.behind(self.swept, at) {
+        for interval in self.timeline.after(self.swept, at) {
             interval.peak = interval.peak.max(outstanding);
         }
         self.swept = self.swept.max(at);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_outstanding_at_once() {
+    fn peaks_count_calls_outstanding_at_once() {
         // The transactions are in the order of their ends; the first to begin ends last.
         let credits = credits(&[(2, 3), (3, 4), (6, 8), (6, 9), (1, 9)]);
         assert_eq!(peaks(&credits), [0, 1, 2, 2, 2, 1, 3, 3, 3, 2, 0]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_reply_so_far_is_outstanding_now() {
+    fn open_calls_are_outstanding_now() {
         let mut all = AllCredits::default();
         let read = samples::read(1, 1);
         all.transaction(&read, START);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_swept_already_counts_from_the_next_interval_on() {
+    fn late_calls_count_after_the_swept_intervals() {
         let mut swept: Vec<(i64, i64)> = (0..20_000).map(|index| (index % 3, index % 3)).collect();
         swept.push((1, 5));
         // Transactions that begin and end at the same time were never outstanding.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_never_answered_counts_to_the_end_of_the_capture() {
+    fn unanswered_calls_count_to_the_end_of_the_capture() {
         let mut credits = Credits::default();
         let mut read = samples::read(0, 1);
         read.reply = None;

@@ -54,7 +54,7 @@ impl<T: Interval> Intervals<T> {
     }
 
     /// The intervals after the one at offset `first`, up to the one at offset `last`.
-    pub fn behind(&mut self, first: u64, last: u64) -> &mut [T] {
+    pub fn after(&mut self, first: u64, last: u64) -> &mut [T] {
         self.between(first, last).get_mut(1..).unwrap_or_default()
     }
 
@@ -184,8 +184,8 @@ mod tests {
     fn intervals_between() {
         let mut timeline = Intervals::<u64>::default();
         timeline.between(1500, 4999).iter_mut().for_each(|count| *count += 1);
-        timeline.behind(1500, 3000).iter_mut().for_each(|count| *count += 1);
-        timeline.behind(4000, 4100).iter_mut().for_each(|count| *count += 1);
+        timeline.after(1500, 3000).iter_mut().for_each(|count| *count += 1);
+        timeline.after(4000, 4100).iter_mut().for_each(|count| *count += 1);
         assert_eq!(timeline.intervals(), [0, 1, 2, 2, 1]);
         assert_eq!(timeline.width(), 1000);
     }

@@ -49,26 +49,26 @@ impl Repeats {
     /// Takes a packet.
     pub fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {
         let (Some(connection), Some(flow)) = (packet.connection, packet.flow()) else { return };
-        let response = operation.is_read_response();
-        let asks = operation == Operation::ReadRequest;
-        if !(operation.is_send() || operation.is_write() || response || asks) {
+        let is_response = operation.is_read_response();
+        let is_read_request = operation == Operation::ReadRequest;
+        if !(operation.is_send() || operation.is_write() || is_response || is_read_request) {
             return;
         }
-        let key = (connection, flow, response);
+        let key = (connection, flow, is_response);
         if self.streams.len() >= Repeats::MOST_STREAMS && !self.streams.contains_key(&key) {
             return;
         }
         let stream = self.streams.entry(key).or_insert_with(|| Stream::before(psn));
         // An RDMA READ request may ask again for the rest of an earlier one; the step shows whether
         // it does.
-        if stream.saw(psn) || asks {
+        if stream.add(psn) || is_read_request {
             stream.note(packet.record.number, psn);
         }
     }
 
     /// Takes an observation, and notes a TCP segment that was sent again.
     pub fn observe(&mut self, observation: &Observation<'_>) {
-        let Observed::Repeated(Repeated { from, seen, position, bytes, .. }) = observation.what else {
+        let Observed::Repeated(Repeated { from, seen, position, bytes, .. }) = observation.kind else {
             return;
         };
         let key = (observation.connection, from == observation.requester);
@@ -136,7 +136,7 @@ impl Stream {
     }
 
     /// Adds a PSN, and returns whether it was seen before.
-    fn saw(&mut self, psn: Psn) -> bool {
+    fn add(&mut self, psn: Psn) -> bool {
         let ahead = self.furthest.distance(psn);
         if ahead <= -Stream::WINDOW {
             return false;
@@ -182,22 +182,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_psn_seen_before_is_one_sent_again() {
+    fn a_psn_seen_before_is_a_retransmission() {
         let mut stream = Stream::before(Psn::new(0xff_fffe));
         let order = [0xff_fffe, 0xff_ffff, 1, 0, 1, 2, 0xff_fffe, 40_000, 2, 39_999, 40_000, 39_999];
-        let again: Vec<_> = order.into_iter().filter(|psn| stream.saw(Psn::new(*psn))).collect();
+        let again: Vec<_> = order.into_iter().filter(|psn| stream.add(Psn::new(*psn))).collect();
         // At PSN 40,000, PSN 2 is outside the window.
         assert_eq!(again, [1, 0xff_fffe, 40_000, 39_999]);
     }
 
     #[test]
-    fn what_was_long_ago_is_forgotten() {
+    fn psns_outside_the_window_are_forgotten() {
         let mut stream = Stream::before(Psn::new(0));
         let window = Stream::WINDOW.unsigned_abs();
         for psn in 0..3 * window {
-            assert!(!stream.saw(Psn::new(psn)), "{psn}");
+            assert!(!stream.add(Psn::new(psn)), "{psn}");
         }
-        assert!(stream.saw(Psn::new(2 * window)));
-        assert!(!stream.saw(Psn::new(2 * window - 1)));
+        assert!(stream.add(Psn::new(2 * window)));
+        assert!(!stream.add(Psn::new(2 * window - 1)));
     }
 }

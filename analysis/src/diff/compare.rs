@@ -121,9 +121,18 @@ impl Comparing<'_> {
         distance: f64,
         chance: Option<f64>,
     ) {
-        let Subject { area, name, what, operation, importance } = subject;
+        let Subject { area, name, description, operation, importance } = subject;
         let magnitude = importance * distance;
-        self.differences.push(Difference { area, name, what, operation, sides, verdict, magnitude, chance });
+        self.differences.push(Difference {
+            area,
+            name,
+            description,
+            operation,
+            sides,
+            verdict,
+            magnitude,
+            chance,
+        });
     }
 
     /// Compares the problems, as `analyze` counts them.
@@ -155,10 +164,12 @@ impl Comparing<'_> {
                 (Verdict::Differs, None) if a.0.min(b.0) > 0 => self.thresholds.judge_shares(a, b),
                 decided => decided,
             };
-            let what = problem.plural();
-            let what = what.split([':', ';']).next().unwrap_or(&what);
-            let subject =
-                Subject { importance: share(a).max(share(b)), ..Subject::new(area, problem.name, what) };
+            let description = problem.plural();
+            let description = description.split([':', ';']).next().unwrap_or(&description);
+            let subject = Subject {
+                importance: share(a).max(share(b)),
+                ..Subject::new(area, problem.name, description)
+            };
             self.add_counts(subject, [a, b], verdict, chance);
         }
     }
@@ -168,7 +179,7 @@ impl Comparing<'_> {
     fn findings(&mut self, sides: [&Side; 2]) {
         for rule in rdmascope_conformance::rules() {
             let of = |index: usize| {
-                let count = sides[index].findings.count(rule, rdmascope_conformance::Verdict::Stands);
+                let count = sides[index].findings.count(rule, rdmascope_conformance::Verdict::Certain);
                 // Findings can concern a message or the connection, so they can exceed the number
                 // of transactions.
                 (count, self.transactions[index].max(count))
@@ -191,8 +202,8 @@ impl Comparing<'_> {
                 Level::Warning => 0.6,
                 Level::Advice => 0.2,
             };
-            let what = format!("{} ({})", rule.id, rule.level);
-            let subject = Subject { importance, ..Subject::new(Area::Conformance, rule.id, &what) };
+            let description = format!("{} ({})", rule.id, rule.level);
+            let subject = Subject { importance, ..Subject::new(Area::Conformance, rule.id, &description) };
             self.add_counts(subject, [a, b], verdict, chance);
         }
     }
@@ -201,10 +212,10 @@ impl Comparing<'_> {
     fn connections(&mut self, sides: [&Side; 2]) {
         let subject = Subject::new(Area::Connections, "connections", "connections");
         self.averages(subject, sides.map(|side| side.connections.count as f64), Measure::Number);
-        for (index, (name, what)) in PARAMETERS.into_iter().enumerate() {
+        for (index, (name, description)) in PARAMETERS.into_iter().enumerate() {
             // The parameters are in order of importance.
             let importance = 0.9 - index as f64 / 20.0;
-            let subject = Subject { importance, ..Subject::new(Area::Connections, name, what) };
+            let subject = Subject { importance, ..Subject::new(Area::Connections, name, description) };
             self.values(subject, sides.map(|side| texts(&side.connections.parameters[index], String::clone)));
         }
         let security = |side: &Side| texts(&side.security, |security| SecurityName(*security).to_string());
@@ -212,7 +223,7 @@ impl Comparing<'_> {
         self.values(subject, sides.map(security));
         let subject = Subject::new(Area::Connections, "protocols", "protocols");
         self.values(subject, sides.map(protocols));
-        for (index, (name, what)) in CREDITS.into_iter().enumerate() {
+        for (index, (name, description)) in CREDITS.into_iter().enumerate() {
             let [a, b] = sides.map(|side| side.credits[index]);
             let verdict = match (a.count, b.count) {
                 (0, 0) => continue,
@@ -224,7 +235,7 @@ impl Comparing<'_> {
                 let Extremes { count, least, greatest, last } = extremes;
                 Measure::Extremes((count > 0).then_some([least, greatest, last]))
             };
-            let subject = Subject { importance: 0.3, ..Subject::new(Area::Connections, name, what) };
+            let subject = Subject { importance: 0.3, ..Subject::new(Area::Connections, name, description) };
             self.add(subject, [a, b].map(measure), verdict, 1.0, None);
         }
     }
@@ -279,13 +290,13 @@ impl Comparing<'_> {
         }
         statistics::correct(&mut chances);
         let mut chances = chances.chunks_exact(2);
-        let whole: f64 = tested.iter().map(|tested| tested.difference).sum();
+        let total: f64 = tested.iter().map(|tested| tested.difference).sum();
         for Tested { pair, sides, difference, is_testable } in tested {
             let chances = if is_testable { chances.next().map(|pair| [pair[0], pair[1]]) } else { None };
             let (name, verdict, chance) = self.judge_latency(sides.map(|side| side.latency), chances);
             let sides = sides.map(Measure::Latencies);
             let subject = Subject { operation: Some(pair), ..Subject::new(Area::Latency, name, "latency") };
-            self.add(subject, sides, verdict, difference / whole.max(1.0), chance);
+            self.add(subject, sides, verdict, difference / total.max(1.0), chance);
         }
     }
 
@@ -338,10 +349,13 @@ impl Comparing<'_> {
         let subject = Subject::new(Area::Errors, "error", "errors of further kinds");
         self.counts(subject, (further_a, of_a), (further_b, of_b));
         for (pair, failure, [a, b]) in errors {
-            let what = failure_name(failure, pair.protocols);
+            let description = failure_name(failure, pair.protocols);
             let importance = share((a, of_a)).max(share((b, of_b)));
-            let subject =
-                Subject { operation: Some(pair), importance, ..Subject::new(Area::Errors, "error", &what) };
+            let subject = Subject {
+                operation: Some(pair),
+                importance,
+                ..Subject::new(Area::Errors, "error", &description)
+            };
             self.counts(subject, (a, of_a), (b, of_b));
         }
     }
@@ -351,18 +365,18 @@ impl Comparing<'_> {
         let [of_a, of_b] = self.transactions;
         let [a, b] = sides.map(|side| side.map_or(0, |counted| counted.stats.count));
         let importance = share((a, of_a)).max(share((b, of_b)));
-        let subject = |area, name, what: &str| Subject {
+        let subject = |area, name, description: &str| Subject {
             operation: Some(pair),
             importance,
-            ..Subject::new(area, name, what)
+            ..Subject::new(area, name, description)
         };
         self.counts(subject(Area::Operations, "count", "transactions"), (a, of_a), (b, of_b));
         let [Some(a), Some(b)] = sides else { return };
         let bytes = [a, b].map(|counted| counted.stats.bytes as f64 / counted.stats.count.max(1) as f64);
         self.averages(subject(Area::Operations, "bytes", "bytes per transaction"), bytes, Measure::Bytes);
         for way in Way::ALL {
-            let what = subject(Area::Conveyance, way.name(), way.title());
-            self.counts(what, a.conveyance.way(way), b.conveyance.way(way));
+            let way_subject = subject(Area::Conveyance, way.name(), way.title());
+            self.counts(way_subject, a.conveyance.way(way), b.conveyance.way(way));
         }
         for kind in ChunkKind::ALL {
             let (name, title) = kind.segments();
@@ -374,8 +388,8 @@ impl Comparing<'_> {
             b.compounds.0.iter().filter(|(names, _)| a.compounds.0.iter().all(|(own, _)| own != names));
         for (names, _) in a.compounds.0.iter().chain(only_b) {
             if let (Some(in_a), Some(in_b)) = (a.compounds.find(names), b.compounds.find(names)) {
-                let what = subject(Area::Operations, "compound", &names.join(" "));
-                self.counts(what, (in_a, a.stats.count), (in_b, b.stats.count));
+                let compound = subject(Area::Operations, "compound", &names.join(" "));
+                self.counts(compound, (in_a, a.stats.count), (in_b, b.stats.count));
             }
         }
     }
@@ -394,15 +408,15 @@ impl Comparing<'_> {
 struct Subject {
     area: Area,
     name: &'static str,
-    what: String,
+    description: String,
     operation: Option<Pair>,
     /// The importance within its area if it differs completely, from 0 to 1.
     importance: f64,
 }
 
 impl Subject {
-    fn new(area: Area, name: &'static str, what: &str) -> Subject {
-        Subject { area, name, what: what.to_owned(), operation: None, importance: 1.0 }
+    fn new(area: Area, name: &'static str, description: &str) -> Subject {
+        Subject { area, name, description: description.to_owned(), operation: None, importance: 1.0 }
     }
 }
 
@@ -458,7 +472,7 @@ fn failure_name(failure: Failure, protocols: [Option<Protocol>; 2]) -> String {
 
 /// The statistics of an operation on both sides, by size class if its transactions differ in size.
 /// READs of 4 KiB and of 1 MiB are compared only if the sides have no size class in common. Then
-/// all transactions are compared, and the mean bytes beside the latencies show why these may
+/// all transactions are compared, and the mean bytes next to the latencies show why these may
 /// differ.
 fn by_size<'a>((pair, sides): &(Pair, [Option<&'a Counted>; 2])) -> Vec<(Pair, [&'a Stats; 2])> {
     let [Some(a), Some(b)] = *sides else { return Vec::new() };

@@ -16,7 +16,7 @@ pub struct Difference {
     /// Its name in machine-readable output.
     pub name: &'static str,
     /// Its description for people, without the operation.
-    pub what: String,
+    pub description: String,
     /// The operation that it concerns.
     pub operation: Option<Pair>,
     /// The values of both sides.
@@ -189,7 +189,7 @@ impl Difference {
             .total_cmp(&a.weight())
             .then_with(|| place(a).cmp(&place(b)))
             .then_with(|| a.name.cmp(b.name))
-            .then_with(|| a.what.cmp(&b.what))
+            .then_with(|| a.description.cmp(&b.description))
     }
 
     /// The name of a difference in the median latency.

@@ -65,13 +65,13 @@ fn memory_is_bounded() {
 
 /// An inconclusive finding of one side is no difference: its capture may lack packets.
 #[test]
-fn what_both_sides_may_have_is_no_difference() {
+fn inconclusive_findings_are_no_difference() {
     let with = |verdict| {
         let mut side = side(&reads(100..150), &[samples::connection()]);
         side.findings.take(&Finding { verdict, ..samples::finding() });
         side
     };
-    let stands = with(rdmascope_conformance::Verdict::Stands);
+    let stands = with(rdmascope_conformance::Verdict::Certain);
     let inconclusive = with(rdmascope_conformance::Verdict::Inconclusive);
     let differences = compare(&stands, &inconclusive);
     assert_eq!(only(&differences, "credit-limit").verdict, Verdict::Unknown);

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// The operation that failed, and its failure. Without a failure, it had no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct What {
+pub(super) struct FailureKind {
     protocol: Option<Protocol>,
     label: Label,
     failure: Option<Failure>,
@@ -23,7 +23,7 @@ pub(super) struct What {
 /// Calls of one connection that failed in the same way.
 #[derive(Clone, Debug)]
 pub(super) struct Failing {
-    what: What,
+    kind: FailureKind,
     calls: u64,
     first_call: Seen,
     /// The last reply, or the last call if there was no reply.
@@ -59,9 +59,9 @@ pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction, is_loss
         return;
     }
     let Some(call) = &transaction.call else { return };
-    let what = What { protocol: Protocol::of(transaction), label: Label::of(transaction), failure };
+    let kind = FailureKind { protocol: Protocol::of(transaction), label: Label::of(transaction), failure };
     let last = transaction.reply.as_ref().unwrap_or(call).seen;
-    match failing.iter().position(|known| known.what == what) {
+    match failing.iter().position(|known| known.kind == kind) {
         Some(at) => {
             let known = &mut failing[at];
             known.calls += 1;
@@ -72,13 +72,13 @@ pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction, is_loss
         }
         None if failing.len() < MOST_KINDS => {
             let xids = vec![transaction.xid];
-            failing.push(Failing { what, calls: 1, first_call: call.seen, last, xids });
+            failing.push(Failing { kind, calls: 1, first_call: call.seen, last, xids });
         }
         None => {}
     }
 }
 
-/// A connection, as far as the stories of its calls need it.
+/// The facts of a connection that the stories of its calls need.
 pub(super) struct Through<'a> {
     pub(super) id: ConnectionId,
     /// The first connection of its chain.
@@ -99,7 +99,7 @@ pub(super) struct End {
 /// each of them ended.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
-    what: What,
+    kind: FailureKind,
     pub(super) calls: u64,
     pub(super) first_call: Seen,
     pub(super) last: Seen,
@@ -121,7 +121,7 @@ impl Story {
 
     /// The description for people.
     pub(super) fn text(&self) -> String {
-        let What { protocol, failure, .. } = self.what;
+        let FailureKind { protocol, failure, .. } = self.kind;
         let mut xids = self.xids.clone();
         xids.sort_unstable();
         xids.dedup();
@@ -132,9 +132,9 @@ impl Story {
             more => format!(" and {more} more"),
         };
         let (length, on) = (Duration(self.length()), named.join(", "));
-        let call = called(protocol, self.what.label);
+        let call = called(protocol, self.kind.label);
         let Some(failure) = failure else {
-            let which = match xids.as_slice() {
+            let xid = match xids.as_slice() {
                 [xid] => format!(" (XID 0x{:08x})", xid.0),
                 _ => String::new(),
             };
@@ -147,7 +147,7 @@ impl Story {
             let end = self.end.as_ref().map_or(String::new(), |end| format!(": {end}"));
             let ended = Counted(self.connections.len() as u64, "connection");
             return format!(
-                "{call}{which}{with} under way each time {ended} ended, in {length}{end}; on connections {on}{more}"
+                "{call}{xid}{with} under way each time {ended} ended, in {length}{end}; on connections {on}{more}"
             );
         };
         let under = match xids.len() as u64 {
@@ -176,16 +176,16 @@ pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec
     let mut places = Places::default();
     let mut stories: Vec<Story> = Vec::new();
     for Through { id, root, failing, end } in connections {
-        for Failing { what, calls, first_call, last, xids } in failing {
-            let (last, end) = match (what.failure, &end) {
+        for Failing { kind, calls, first_call, last, xids } in failing {
+            let (last, end) = match (kind.failure, &end) {
                 (Some(_), _) => (*last, None),
                 (None, Some(end)) => (end.seen, Some(end.how.clone())),
                 // The call still waits.
                 (None, None) => continue,
             };
             let has_all = xids.len() as u64 == *calls;
-            let places = places.entry((root, what.protocol, what.label)).or_default();
-            match places.iter().find(|at| stories[**at].what == *what) {
+            let places = places.entry((root, kind.protocol, kind.label)).or_default();
+            match places.iter().find(|at| stories[**at].kind == *kind) {
                 Some(at) => {
                     let story = &mut stories[*at];
                     story.calls += calls;
@@ -198,7 +198,7 @@ pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec
                 None => {
                     places.push(stories.len());
                     stories.push(Story {
-                        what: *what,
+                        kind: *kind,
                         calls: *calls,
                         first_call: *first_call,
                         last,
@@ -223,21 +223,21 @@ fn merged(stories: Vec<Story>) -> Vec<Story> {
     let mut merged: Vec<Story> = Vec::new();
     let mut widest: HashMap<ConnectionId, usize, FixedState> = HashMap::default();
     for story in stories {
-        if story.what.failure.is_some() {
+        if story.kind.failure.is_some() {
             merged.push(story);
             continue;
         }
         let known = story.connections.iter().find_map(|id| widest.get(id).copied());
         match known {
             Some(at) if merged[at].connections == story.connections => {
-                let told = &mut merged[at];
-                told.calls += story.calls;
-                told.first_call = if story.first_call.time < told.first_call.time {
+                let earlier = &mut merged[at];
+                earlier.calls += story.calls;
+                earlier.first_call = if story.first_call.time < earlier.first_call.time {
                     story.first_call
                 } else {
-                    told.first_call
+                    earlier.first_call
                 };
-                told.others.push((story.what.protocol, story.what.label));
+                earlier.others.push((story.kind.protocol, story.kind.label));
             }
             Some(at) if merged[at].connections.len() >= story.connections.len() => {}
             Some(at) => {

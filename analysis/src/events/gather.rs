@@ -1,9 +1,9 @@
 //! The facts gathered while the engine reports.
 
-use super::course::{Call, Course, Summary};
+use super::history::{Call, History, Summary};
 use super::known::Reached;
+use super::listing;
 use super::state::StateEvents;
-use super::tell;
 use super::{SILENCE, SessionEvent};
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
@@ -16,7 +16,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::OpenTransaction;
 use std::collections::HashMap;
 
-/// The connections and the calls that are open in a capture that goes on.
+/// The open connections and calls of a capture that continues.
 #[derive(Clone, Debug, Default)]
 pub struct Open {
     /// In the order of their numbers.
@@ -39,7 +39,7 @@ impl Open {
     /// The calls of a connection that wait at `now`, if one has waited for [`SILENCE`].
     fn waiting(&self, id: ConnectionId, now: Time) -> Vec<Call> {
         let calls = self.calls.iter().filter(|(of, _)| *of == id).map(|(_, call)| *call);
-        let waiting: Vec<Call> = calls.take(Course::MOST_WAITING).collect();
+        let waiting: Vec<Call> = calls.take(History::MOST_WAITING).collect();
         let has_lost = waiting.iter().any(|call| now.since(call.seen.time) >= SILENCE);
         if has_lost { waiting } else { Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Open {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    courses: HashMap<ConnectionId, Course, FixedState>,
+    histories: HashMap<ConnectionId, History, FixedState>,
     /// Connections beyond [`Events::MOST_CONNECTIONS`].
     further_connections: u64,
     /// The latest time of all ended connections.
@@ -81,7 +81,7 @@ pub struct Events {
     /// The latest time since its last step back.
     since_step: Time,
     /// The connection that the engine is evicting.
-    given_up: Option<ConnectionId>,
+    evicted: Option<ConnectionId>,
 }
 
 impl Events {
@@ -95,31 +95,32 @@ impl Events {
 
     /// The events, in order of time. `end` is the end of the capture, if it is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
-        let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?, Vec::new())));
+        let ended =
+            self.histories().filter_map(|(id, history)| Some((id, history, history.summary?, Vec::new())));
         let time = if self.steps > 0 { self.since_step } else { end.unwrap_or(self.latest) };
-        let reached = Reached { time, goes_on: false, steps: self.steps };
-        self.with_state(tell::events(ended, reached), reached)
+        let reached = Reached { time, is_live: false, steps: self.steps };
+        self.with_state(listing::events(ended, reached), reached)
     }
 
-    /// The events up to `now` while the capture goes on. They include those of connections and calls
-    /// that are still `open`. An event that depends on an end's silence is reported only for ended
-    /// connections, except that a call without a reply may have lost its service.
+    /// The events up to `now` while the capture continues. They include those of connections and
+    /// calls that are still `open`. An event that depends on an end's silence is reported only for
+    /// ended connections, except that a call without a reply may have lost its service.
     pub fn list_now(&self, open: &Open, now: Time) -> Vec<SessionEvent> {
-        let known = self.courses().filter_map(|(id, course)| {
+        let known = self.histories().filter_map(|(id, history)| {
             let place = || open.connections.binary_search_by_key(&id, |connection| connection.id).ok();
-            let summary = course.summary.or_else(|| Some(Summary::of(&open.connections[place()?])))?;
-            Some((id, course, summary, open.waiting(id, now)))
+            let summary = history.summary.or_else(|| Some(Summary::of(&open.connections[place()?])))?;
+            Some((id, history, summary, open.waiting(id, now)))
         });
-        let reached = Reached { time: now, goes_on: true, steps: self.steps };
-        self.with_state(tell::events(known, reached), reached)
+        let reached = Reached { time: now, is_live: true, steps: self.steps };
+        self.with_state(listing::events(known, reached), reached)
     }
 
     /// Adds the events about NFSv4 state.
     fn with_state(&self, mut events: Vec<SessionEvent>, reached: Reached) -> Vec<SessionEvent> {
         let before = events.len();
-        self.state.tell(reached, &mut events);
+        self.state.report(reached, &mut events);
         if events.len() > before {
-            events.sort_by_key(tell::order);
+            events.sort_by_key(listing::order);
         }
         events
     }
@@ -127,36 +128,36 @@ impl Events {
     /// Forgets everything that ended before this time. This bounds memory and the cost of a list in
     /// an endless capture.
     pub fn forget(&mut self, before: Time) {
-        self.courses.retain(|_, course| course.summary.is_none_or(|summary| summary.last >= before));
-        self.courses.values_mut().for_each(|course| course.forget(before));
+        self.histories.retain(|_, history| history.summary.is_none_or(|summary| summary.last >= before));
+        self.histories.values_mut().for_each(|history| history.forget(before));
         self.state.forget(before);
     }
 
-    fn courses(&self) -> impl Iterator<Item = (ConnectionId, &Course)> {
-        let mut courses: Vec<_> = self.courses.iter().map(|(id, course)| (*id, course)).collect();
-        courses.sort_unstable_by_key(|(id, _)| *id);
-        courses.into_iter()
+    fn histories(&self) -> impl Iterator<Item = (ConnectionId, &History)> {
+        let mut histories: Vec<_> = self.histories.iter().map(|(id, history)| (*id, history)).collect();
+        histories.sort_unstable_by_key(|(id, _)| *id);
+        histories.into_iter()
     }
 
     #[inline]
-    fn course(&mut self, id: ConnectionId) -> Option<&mut Course> {
+    fn history(&mut self, id: ConnectionId) -> Option<&mut History> {
         let steps = self.steps;
-        let course = if self.courses.len() >= Events::MOST_CONNECTIONS {
-            self.courses.get_mut(&id)?
+        let history = if self.histories.len() >= Events::MOST_CONNECTIONS {
+            self.histories.get_mut(&id)?
         } else {
-            self.courses.entry(id).or_insert_with(|| Course::new(steps))
+            self.histories.entry(id).or_insert_with(|| History::new(steps))
         };
-        if course.steps != steps {
-            course.clock_stepped(steps);
+        if history.steps != steps {
+            history.clock_stepped(steps);
         }
-        Some(course)
+        Some(history)
     }
 
     fn observation(&mut self, observation: &Observation<'_>) {
-        let Observation { connection, requester, roles_known, half_flows, what, .. } = observation;
+        let Observation { connection, requester, roles_known, half_flows, kind, .. } = observation;
         // Most observations concern no event.
         if !matches!(
-            what,
+            kind,
             Observed::Announced(_)
                 | Observed::Managed(_)
                 | Observed::Closes(_)
@@ -169,28 +170,28 @@ impl Events {
         ) {
             return;
         }
-        let joined = match what {
-            Observed::Joined(Some(other)) => self.courses.remove(other),
+        let joined = match kind {
+            Observed::Joined(Some(other)) => self.histories.remove(other),
             _ => None,
         };
         let acknowledged = || half_flows.map(|flow| flow.acknowledged.map(|(position, _)| position));
-        let Some(course) = self.course(*connection) else { return };
-        (course.requester, course.roles_known) = (*requester, *roles_known);
-        match what {
-            Observed::Announced(announced) => course.announced(announced),
-            Observed::Closes(closes) => course.closed(closes),
-            Observed::Managed(managed) => course.message(managed.from, managed.seen, managed.message),
-            Observed::Sent(sent) => course.sent(sent),
+        let Some(history) = self.history(*connection) else { return };
+        (history.requester, history.roles_known) = (*requester, *roles_known);
+        match kind {
+            Observed::Announced(announced) => history.announced(announced),
+            Observed::Closes(closes) => history.closed(closes),
+            Observed::Managed(managed) => history.message(managed.from, managed.seen, managed.message),
+            Observed::Sent(sent) => history.sent(sent),
             Observed::Repeated(repeated) => {
-                course.repeated(repeated, acknowledged()[repeated.from as usize]);
+                history.repeated(repeated, acknowledged()[repeated.from as usize]);
             }
-            Observed::Refused(refused) => course.refused(refused),
-            Observed::Missing(missing) => course.missing(missing.from),
-            Observed::Ending(ending) => course.ending(ending.heard, acknowledged()),
+            Observed::Refused(refused) => history.refused(refused),
+            Observed::Missing(missing) => history.missing(missing.from),
+            Observed::Ending(ending) => history.ending(ending.captured, acknowledged()),
             _ => {}
         }
         if let Some(other) = joined {
-            course.join(other);
+            history.join(other);
         }
     }
 }
@@ -210,25 +211,25 @@ impl Observer for Events {
                 let reply = transaction.reply.as_ref().map(|reply| reply.seen.time);
                 self.since_step =
                     self.since_step.max(reply.or(transaction.unanswered_until).unwrap_or_default());
-                if let Some(course) = self.course(transaction.connection) {
-                    course.transaction(transaction);
+                if let Some(history) = self.history(transaction.connection) {
+                    history.transaction(transaction);
                 }
             }
             Event::Connection(connection) => {
                 self.latest = self.latest.max(connection.last);
-                if self.given_up.take() == Some(connection.id)
+                if self.evicted.take() == Some(connection.id)
                     && Counts::are_few([&connection.requester.sent, &connection.responder.sent])
                 {
-                    self.courses.remove(&connection.id);
+                    self.histories.remove(&connection.id);
                     self.further_connections += 1;
                     return;
                 }
-                match self.course(connection.id) {
-                    Some(course) => course.ended(connection),
+                match self.history(connection.id) {
+                    Some(history) => history.ended(connection),
                     None => self.further_connections += 1,
                 }
             }
-            Event::Eviction(Eviction::Connection(id)) => self.given_up = Some(*id),
+            Event::Eviction(Eviction::Connection(id)) => self.evicted = Some(*id),
             _ => {}
         }
     }

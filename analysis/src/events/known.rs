@@ -1,6 +1,6 @@
-//! The connections of a capture, and what all reporters of events need of them.
+//! The connections of a capture, with the facts that all reporters of events need.
 
-use super::course::{Call, Course, Summary};
+use super::history::{Call, History, Summary};
 use super::{Kind, SILENCE, SessionEvent};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
@@ -12,9 +12,9 @@ use std::collections::HashMap;
 /// A connection with its gathered facts.
 pub(super) struct Known<'a> {
     pub(super) id: ConnectionId,
-    pub(super) course: &'a Course,
+    pub(super) history: &'a History,
     pub(super) summary: Summary,
-    /// Calls that wait at the moment, if the capture goes on.
+    /// Calls that wait at the moment, if the capture continues.
     pub(super) waiting: Vec<Call>,
     /// The index of the connection before it.
     pub(super) before: Option<usize>,
@@ -33,8 +33,8 @@ pub(super) const RECONNECT: u64 = 30_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reached {
     pub(super) time: Time,
-    /// Whether the capture goes on.
-    pub(super) goes_on: bool,
+    /// Whether the capture continues.
+    pub(super) is_live: bool,
     /// How often its clock has stepped back.
     pub(super) steps: u32,
 }
@@ -62,32 +62,34 @@ impl Known<'_> {
     }
 
     /// Whether it was established, not only requested.
-    pub(super) fn stood(&self) -> bool {
+    pub(super) fn was_established(&self) -> bool {
         matches!(self.summary.state, State::Open | State::Closed)
     }
 
-    /// Whether its requests were never answered. `asked` are the times of all requests between its
-    /// ends, and `end` is the end of the capture.
-    pub(super) fn asked_in_vain(&self, asked: &[Time], end: Time) -> bool {
-        let Known { course, summary, .. } = self;
-        let Some(run) = course.requests else { return false };
-        if summary.state != State::Requested || course.reply.is_some() {
+    /// Whether its requests were never answered. `request_times` are the times of all requests
+    /// between its ends, and `end` is the end of the capture.
+    pub(super) fn has_unanswered_requests(&self, request_times: &[Time], end: Time) -> bool {
+        let Known { history, summary, .. } = self;
+        let Some(run) = history.requests else { return false };
+        if summary.state != State::Requested || history.reply.is_some() {
             return false;
         }
-        let is_heard = course.heard[self.responder()];
-        match (summary.is_iwarp, course.disconnected) {
+        let is_captured = history.captured_hosts[self.responder()];
+        match (summary.is_iwarp, history.disconnected) {
             // TCP sequence numbers show whether the capture lacks an answer.
             (true, Some(closed)) => closed.shows_silence,
             (true, None) => {
-                is_heard && !course.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
+                is_captured && !history.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
             }
-            (false, _) => is_heard && (run.count > 1 || asked.iter().any(|time| *time > run.last.time)),
+            (false, _) => {
+                is_captured && (run.count > 1 || request_times.iter().any(|time| *time > run.last.time))
+            }
         }
     }
 
     /// The time at which it ended, if it did.
-    pub(super) fn over(&self) -> Option<Time> {
-        match self.course.disconnected {
+    pub(super) fn ended_at(&self) -> Option<Time> {
+        match self.history.disconnected {
             Some(closed) => Some(closed.seen.time),
             None => (self.summary.state == State::Closed || self.unanswered().next().is_some())
                 .then_some(self.summary.last),
@@ -96,11 +98,11 @@ impl Known<'_> {
 
     /// Its calls without a reply.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Call> {
-        self.course.unanswered.iter().chain(&self.waiting)
+        self.history.unanswered.iter().chain(&self.waiting)
     }
 
     pub(super) fn responder(&self) -> End {
-        self.course.requester.other()
+        self.history.requester.other()
     }
 }
 
@@ -108,27 +110,27 @@ impl Known<'_> {
 /// ports are known. Returns the times of the REQs by addresses.
 pub(super) fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
     let mut requests: HashMap<Ends, Vec<Time>, FixedState> = HashMap::default();
-    let mut over: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
+    let mut ended: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
     for index in 0..known.len() {
         let one = &known[index];
         let ends = one.ends();
-        if let Some(run) = one.course.requests {
+        if let Some(run) = one.history.requests {
             requests.entry(ends).or_default().extend([run.first.time, run.last.time]);
         }
-        if !one.stood() {
+        if !one.was_established() {
             continue;
         }
         let port = one.summary.port;
-        let (first, steps) = (one.summary.first, one.course.steps_before);
-        let waiting = over.entry(ends).or_default();
+        let (first, steps) = (one.summary.first, one.history.steps_before);
+        let waiting = ended.entry(ends).or_default();
         let is_port = |other: Option<u16>| port.is_none() || other.is_none() || port == other;
         let found = waiting.iter().position(|at| {
             let other = &known[*at];
             is_port(other.summary.port)
-                && other.over().is_some_and(|over| (other.course.steps, over) <= (steps, first))
+                && other.ended_at().is_some_and(|time| (other.history.steps, time) <= (steps, first))
         });
         let before = found.map(|at| waiting.remove(at));
-        if one.over().is_some() {
+        if one.ended_at().is_some() {
             waiting.push(index);
         }
         if let Some(before) = before {

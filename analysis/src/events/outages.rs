@@ -1,7 +1,7 @@
 //! Times without service: from the first call or connection request that waits to the next reply, on
 //! the connection or on one that follows it, or to the end of the capture.
 
-use super::course::{Closed, Course};
+use super::history::{Closed, History};
 use super::known::{Ends, Known, RECONNECT, Reached, end_name, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
 use crate::units::{Counted, Duration};
@@ -57,11 +57,11 @@ struct Story<'a> {
 }
 
 /// Reports the times without service.
-pub(super) fn tell(
+pub(super) fn report(
     known: &[Known<'_>],
     requests: &HashMap<Ends, Vec<Time>, FixedState>,
     reached: Reached,
-    tell: &mut dyn FnMut(SessionEvent),
+    report: &mut dyn FnMut(SessionEvent),
 ) {
     let mut failed: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
     let mut made: HashMap<Ends, Vec<(usize, Seen)>, FixedState> = HashMap::default();
@@ -69,57 +69,59 @@ pub(super) fn tell(
         if has_failed(one, requests, reached.time) {
             failed.entry(one.ends()).or_default().push(index);
         }
-        if let Some(seen) = one.course.reply.or(one.course.first_reply).filter(|_| one.stood()) {
+        if let Some(seen) = one.history.reply.or(one.history.first_reply).filter(|_| one.was_established()) {
             made.entry(one.ends()).or_default().push((index, seen));
         }
     }
     let story = Story { known, requests, failed, made, reached };
     // The times without service on the connections between two ends.
-    let mut told: HashMap<Ends, Vec<(Time, Time)>, FixedState> = HashMap::default();
-    for (index, one) in known.iter().enumerate().filter(|(_, one)| one.before.is_none() && one.stood()) {
+    let mut covered: HashMap<Ends, Vec<(Time, Time)>, FixedState> = HashMap::default();
+    for (index, one) in
+        known.iter().enumerate().filter(|(_, one)| one.before.is_none() && one.was_established())
+    {
         story.chain(index, &mut |event| {
             let end = event.time.plus(event.duration.unwrap_or(0));
-            told.entry(one.ends()).or_default().push((event.time, end));
-            tell(event);
+            covered.entry(one.ends()).or_default().push((event.time, end));
+            report(event);
         });
     }
     let mut attempts: Vec<(&Ends, &Vec<usize>)> = story.failed.iter().collect();
     attempts.sort_unstable_by_key(|(_, indexes)| indexes[0]);
     // Times of requests cannot be compared with each other if the clock stepped back.
     for (ends, indexes) in attempts.into_iter().filter(|_| reached.steps == 0) {
-        let told = told.get(ends).map_or(&[][..], Vec::as_slice);
-        story.never_made(indexes, told, tell);
+        let covered = covered.get(ends).map_or(&[][..], Vec::as_slice);
+        story.never_made(indexes, covered, report);
     }
 }
 
 /// Whether a connection was requested and never made.
 fn has_failed(one: &Known<'_>, requests: &HashMap<Ends, Vec<Time>, FixedState>, end: Time) -> bool {
-    let asked = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
-    !one.stood()
-        && (one.course.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
-            || one.asked_in_vain(asked, end))
+    let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+    !one.was_established()
+        && (one.history.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
+            || one.has_unanswered_requests(request_times, end))
 }
 
 impl Story<'_> {
     /// Follows a connection and those after it.
-    fn chain(&self, first: usize, tell: &mut dyn FnMut(SessionEvent)) {
+    fn chain(&self, first: usize, report: &mut dyn FnMut(SessionEvent)) {
         let mut wait: Option<Wait> = None;
         let mut next = Some(first);
         while let Some(at) = next {
             let one = &self.known[at];
-            let course = one.course;
-            if let Some(reply) = course.first_reply {
-                let first = first_call(course, reply);
+            let history = one.history;
+            if let Some(reply) = history.first_reply {
+                let first = first_call(history, reply);
                 match &mut wait {
                     Some(wait) => wait.absorb(first),
                     None => add(&mut wait, first, at),
                 }
                 // The capture may lack replies before it.
-                if let Some(wait) = wait.take().filter(|_| !course.lacked(one.responder())) {
-                    self.tell(&wait, Until::Reply(reply, at), tell);
+                if let Some(wait) = wait.take().filter(|_| !history.lacked(one.responder())) {
+                    self.report(&wait, Until::Reply(reply, at), report);
                 }
             }
-            for gap in &course.gaps {
+            for gap in &history.gaps {
                 let Some((since, _)) = gap.lost() else { continue };
                 let wait = Wait {
                     since,
@@ -128,35 +130,35 @@ impl Story<'_> {
                     unread: 0,
                     through: vec![at],
                 };
-                self.tell(&wait, Until::Reply(gap.end, at), tell);
+                self.report(&wait, Until::Reply(gap.end, at), report);
             }
             add(&mut wait, self.waiting(one), at);
             next = one.after;
-            let steps = next.map_or(self.reached.steps, |next| self.known[next].course.steps_before);
-            if steps != course.steps || wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
+            let steps = next.map_or(self.reached.steps, |next| self.known[next].history.steps_before);
+            if steps != history.steps || wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
                 wait = None;
             }
         }
         if let Some(wait) = wait {
-            self.tell(&wait, Until::Reached(self.reached), tell);
+            self.report(&wait, Until::Reached(self.reached), report);
         }
     }
 
     /// The wait that begins after the last reply of a connection: of its calls without a reply, of
     /// the next connection request, or of a client with work whose connection the server closed.
     fn waiting(&self, one: &Known<'_>) -> Option<Wait> {
-        let course = one.course;
-        let asked = self.requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
-        let last = match course.last_reply {
+        let history = one.history;
+        let request_times = self.requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        let last = match history.last_reply {
             Some(seen) => seen.time,
             // Its first packet was seen before the clock stepped back.
-            None if course.steps_before != course.steps => Time(i64::MIN),
+            None if history.steps_before != history.steps => Time(i64::MIN),
             None => one.summary.first,
         };
-        let calls = || one.unanswered().filter(|call| call.is_whole && !call.is_passed(course.answered));
-        let over = one.over()?;
-        let request = asked.iter().copied().find(|time| *time >= over && self.reached.steps == 0);
-        let closed = match (course.disconnected, request) {
+        let calls = || one.unanswered().filter(|call| call.is_complete && !call.is_passed(history.answered));
+        let ended_at = one.ended_at()?;
+        let request = request_times.iter().copied().find(|time| *time >= ended_at && self.reached.steps == 0);
+        let closed = match (history.disconnected, request) {
             (Some(Closed { seen, by_requester: Some(false), .. }), Some(request))
                 if request.since(seen.time) <= RECONNECT =>
             {
@@ -166,7 +168,7 @@ impl Story<'_> {
         };
         let first = calls().map(|call| call.seen).min_by_key(|seen| (seen.time, seen.frame));
         let since = first.map(|seen| seen.time).into_iter().chain(closed).chain(request).min()?;
-        let frame = course.last_reply.or(first).map(|seen| seen.frame);
+        let frame = history.last_reply.or(first).map(|seen| seen.frame);
         let unread = calls().filter(|call| call.is_unread).count() as u64;
         Some(Wait {
             since: since.max(last),
@@ -177,27 +179,27 @@ impl Story<'_> {
         })
     }
 
-    /// Reports connection requests that were all in vain, outside of outages that are `told`.
-    fn never_made(&self, indexes: &[usize], told: &[(Time, Time)], tell: &mut dyn FnMut(SessionEvent)) {
-        let is_told = |time: Time| told.iter().any(|(from, to)| *from <= time && time <= *to);
+    /// Reports connection requests that all failed, outside the times in `covered`.
+    fn never_made(&self, indexes: &[usize], covered: &[(Time, Time)], report: &mut dyn FnMut(SessionEvent)) {
+        let is_covered = |time: Time| covered.iter().any(|(from, to)| *from <= time && time <= *to);
         let mut wait: Option<Wait> = None;
         let made = self.made.get(&self.known[indexes[0]].ends()).map_or(&[][..], Vec::as_slice);
         let mut end = |wait: Wait| {
             let last = &self.known[*wait.through.last().expect("a connection was requested")];
             let made = made.iter().find(|(_, seen)| seen.time >= last.summary.first);
-            let given_up = last.summary.last;
+            let last_attempt = last.summary.last;
             let until = match made {
-                Some((at, seen)) if seen.time.since(given_up) <= RECONNECT => Until::Reply(*seen, *at),
-                None if self.reached.time.since(given_up) <= RECONNECT => Until::Reached(self.reached),
+                Some((at, seen)) if seen.time.since(last_attempt) <= RECONNECT => Until::Reply(*seen, *at),
+                None if self.reached.time.since(last_attempt) <= RECONNECT => Until::Reached(self.reached),
                 // The client stopped asking.
-                _ => Until::Reached(Reached { time: given_up, goes_on: false, ..self.reached }),
+                _ => Until::Reached(Reached { time: last_attempt, is_live: false, ..self.reached }),
             };
-            self.tell(&wait, until, tell);
+            self.report(&wait, until, report);
         };
         for at in indexes {
             let one = &self.known[*at];
-            let Some(run) = one.course.requests else { continue };
-            if is_told(run.first.time) {
+            let Some(run) = one.history.requests else { continue };
+            if is_covered(run.first.time) {
                 continue;
             }
             let is_new = wait.as_ref().is_some_and(|wait| {
@@ -208,14 +210,14 @@ impl Story<'_> {
             if is_new && let Some(wait) = wait.take() {
                 end(wait);
             }
-            let asked = Wait {
+            let request_wait = Wait {
                 since: run.first.time,
                 frame: Some(run.first.frame),
                 calls: 0,
                 unread: 0,
                 through: Vec::new(),
             };
-            add(&mut wait, Some(asked), *at);
+            add(&mut wait, Some(request_wait), *at);
         }
         if let Some(wait) = wait {
             end(wait);
@@ -223,7 +225,7 @@ impl Story<'_> {
     }
 
     /// Reports a wait, unless it is too short.
-    fn tell(&self, wait: &Wait, until: Until, tell: &mut dyn FnMut(SessionEvent)) {
+    fn report(&self, wait: &Wait, until: Until, report: &mut dyn FnMut(SessionEvent)) {
         let length = until.time().since(wait.since);
         if length < SILENCE {
             return;
@@ -234,7 +236,7 @@ impl Story<'_> {
             Until::Reached(_) => (None, None),
         };
         let last = wait.through.last().map(|at| self.known[*at].id);
-        tell(SessionEvent {
+        report(SessionEvent {
             connection: first.id,
             other: after.or(last).filter(|id| *id != first.id),
             through: match wait.through.as_slice() {
@@ -252,9 +254,9 @@ impl Story<'_> {
     /// How a wait began: calls that had waited long before the connection was closed had no replies.
     fn cause(&self, wait: &Wait) -> Cause {
         let first = &self.known[wait.through[0]];
-        match first.course.disconnected {
-            _ if !first.stood() && first.course.rejected.is_some() => Cause::Rejected,
-            _ if !first.stood() => Cause::Unanswered,
+        match first.history.disconnected {
+            _ if !first.was_established() && first.history.rejected.is_some() => Cause::Rejected,
+            _ if !first.was_established() => Cause::Unanswered,
             Some(Closed { seen, by_requester: Some(by_requester), .. })
                 if seen.time.since(wait.since) < SILENCE =>
             {
@@ -275,12 +277,12 @@ impl Story<'_> {
         };
         let to_the_end = match until {
             Until::Reply(..) => "",
-            Until::Reached(Reached { goes_on: true, .. }) => ", until now",
+            Until::Reached(Reached { is_live: true, .. }) => ", until now",
             Until::Reached(Reached { time, .. }) if time == self.reached.time => ", until the capture ends",
             Until::Reached(_) => ", until the client stopped asking",
         };
-        let asks = &self.known[wait.through[0]];
-        if !asks.stood() {
+        let first = &self.known[wait.through[0]];
+        if !first.was_established() {
             let made = after.map_or(String::new(), |at| format!(", then made as {}", self.known[at].id.0));
             return format!("no connection for {length}{to_the_end}: {}{made}", self.attempts(&wait.through));
         }
@@ -300,10 +302,10 @@ impl Story<'_> {
         let mut parts = Vec::new();
         if let ([at], None) = (wait.through.as_slice(), after) {
             parts.push(match wait.calls {
-                0 if self.known[*at].over().is_some() && failed.is_empty() => {
+                0 if self.known[*at].ended_at().is_some() && failed.is_empty() => {
                     "the connection was closed and not reopened".to_owned()
                 }
-                0 => format!("connection {} {}", self.known[*at].id.0, lost(self.known[*at].course)),
+                0 => format!("connection {} {}", self.known[*at].id.0, lost(self.known[*at].history)),
                 calls => format!("{} unanswered{unread}", Counted(calls, "call")),
             });
         } else {
@@ -328,10 +330,10 @@ impl Story<'_> {
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
         for at in indexes {
             let one = &self.known[*at];
-            if one.over().is_none() || one.course.disconnected.is_none() && one.after.is_none() {
+            if one.ended_at().is_none() || one.history.disconnected.is_none() && one.after.is_none() {
                 continue;
             }
-            let how = lost(one.course);
+            let how = lost(one.history);
             match groups.iter_mut().find(|(known, _)| *known == how) {
                 Some((_, of)) => of.push(*at),
                 None => groups.push((how, vec![*at])),
@@ -355,7 +357,7 @@ impl Story<'_> {
             .collect()
     }
 
-    /// The requests in vain between the ends of a wait while it lasted.
+    /// The failed connection requests between the ends of a wait, while it lasted.
     fn failed_during(&self, wait: &Wait, until: Time) -> Vec<usize> {
         let failed = self.failed.get(&self.known[wait.through[0]].ends());
         let is_during = |at: &&usize| {
@@ -367,7 +369,7 @@ impl Story<'_> {
 
     /// How requests failed: `6 requests rejected by the server`.
     fn attempts(&self, indexes: &[usize]) -> String {
-        let rejected = indexes.iter().filter(|at| self.known[**at].course.rejected.is_some()).count() as u64;
+        let rejected = indexes.iter().filter(|at| self.known[**at].history.rejected.is_some()).count() as u64;
         let unanswered = indexes.len() as u64 - rejected;
         let of = |count: u64, how: &str| (count > 0).then(|| format!("{} {how}", Counted(count, "request")));
         let parts = [of(rejected, "rejected by the server"), of(unanswered, "never answered")];
@@ -376,8 +378,8 @@ impl Story<'_> {
 }
 
 /// How a connection was lost.
-fn lost(course: &Course) -> String {
-    match course.disconnected {
+fn lost(history: &History) -> String {
+    match history.disconnected {
         Some(Closed { by_requester: Some(by_requester), .. }) => {
             format!("was closed by the {}", end_name(by_requester))
         }
@@ -387,9 +389,9 @@ fn lost(course: &Course) -> String {
 }
 
 /// The wait of the first call of a connection for its first reply.
-fn first_call(course: &Course, reply: Seen) -> Option<Wait> {
-    let call = course.first_call.filter(|call| call.frame <= reply.frame)?;
-    let calls = course.calls.iter().filter(|call| call.is_whole && call.seen.frame <= reply.frame);
+fn first_call(history: &History, reply: Seen) -> Option<Wait> {
+    let call = history.first_call.filter(|call| call.frame <= reply.frame)?;
+    let calls = history.calls.iter().filter(|call| call.is_complete && call.seen.frame <= reply.frame);
     Some(Wait {
         since: call.time,
         frame: Some(call.frame),
@@ -400,7 +402,7 @@ fn first_call(course: &Course, reply: Seen) -> Option<Wait> {
 }
 
 impl Wait {
-    /// Adds what else waits.
+    /// Merges another wait into this one.
     fn absorb(&mut self, more: Option<Wait>) {
         let Some(more) = more else { return };
         if more.since < self.since {
@@ -411,7 +413,7 @@ impl Wait {
     }
 }
 
-/// Adds what waits on the connection at index `at`.
+/// Adds the wait on the connection at index `at`.
 fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
     match (wait, more) {
         (Some(wait), more) => {
@@ -428,5 +430,6 @@ fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
 /// Whether the capture would show the replies of a connection from this time on.
 fn shows_silence(one: &Known<'_>, since: Time) -> bool {
     let responder = one.responder();
-    (one.summary.heard[1] || one.course.heard[responder]) && !one.course.lacks(responder, since)
+    (one.summary.captured_ends[1] || one.history.captured_hosts[responder])
+        && !one.history.lacks(responder, since)
 }

@@ -3,13 +3,13 @@
 
 use super::known::{Reached, event};
 use super::{Kind, SILENCE, SessionEvent};
-use crate::state::{Counts, End, Kind as What, Lifetime, States, status_flags};
+use crate::state::{Counts, End, Kind as StateKind, Lifetime, States, status_flags};
 use crate::units::{Counted, Duration};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Transaction};
-use rdmascope_dissector::ulb::{Details, Nfs4, OperationKind, Procedure, Said, StateFact};
+use rdmascope_dissector::ulb::{Details, FactKind, Nfs4, OperationKind, Procedure, StateFact};
 use std::collections::{BTreeMap, VecDeque};
 
 /// NFSv4 state, and the lifetimes that cause events.
@@ -49,19 +49,21 @@ impl StateEvents {
         self.broken.retain(|lifetime| lifetime.last.time >= before);
     }
 
-    /// Adds the events, in a capture that has come to `reached`.
-    pub(super) fn tell(&self, reached: Reached, events: &mut Vec<SessionEvent>) {
+    /// Adds the events up to `reached`.
+    pub(super) fn report(&self, reached: Reached, events: &mut Vec<SessionEvent>) {
         self.flags(reached, events);
         let broken =
             || self.broken.iter().chain(self.states.ended()).filter(|lifetime| lifetime.end.is_broken());
         lost(broken(), events);
-        // An open lifetime may still end in order if the capture goes on.
-        let open = self.states.open().filter(|_| !reached.goes_on);
+        // An open lifetime may still end in order if the capture continues.
+        let open = self.states.open().filter(|_| !reached.is_live);
         let mut owed: BTreeMap<(Kind, ConnectionId), Owed> = BTreeMap::new();
         for lifetime in broken().chain(open) {
             let (kind, since) = match (lifetime.recalled, lifetime.kind) {
                 (Some(at), _) => (Kind::RecallUnanswered, at),
-                (None, What::Copy) if lifetime.end != End::Failed => (Kind::CopyUnreported, lifetime.first),
+                (None, StateKind::Copy) if lifetime.end != End::Failed => {
+                    (Kind::CopyUnreported, lifetime.first)
+                }
                 _ => continue,
             };
             let until = lifetime.ended.map_or(reached.time, |at| at.time);
@@ -70,7 +72,7 @@ impl StateEvents {
                     from: since.time,
                     until,
                     is_open: false,
-                    counts: [0; What::ALL.len()],
+                    counts: [0; StateKind::ALL.len()],
                     frames: [since.frame; 2],
                 });
                 (owed.from, owed.until) = (owed.from.min(since.time), owed.until.max(until));
@@ -81,13 +83,13 @@ impl StateEvents {
         }
         for ((kind, connection), owed) in owed {
             let length = owed.until.since(owed.from);
-            let counts = What::ALL.map(|kind| (kind, owed.counts[kind as usize]));
-            let what = match kind {
+            let counts = StateKind::ALL.map(|kind| (kind, owed.counts[kind as usize]));
+            let label = match kind {
                 Kind::CopyUnreported => "no CB_OFFLOAD for",
                 _ => "recalled and not returned:",
             };
             let until = if owed.is_open { ", until the capture ends" } else { "" };
-            let text = format!("{what} {}, {}{until}", Counts(&counts), Duration(length));
+            let text = format!("{label} {}, {}{until}", Counts(&counts), Duration(length));
             events.push(SessionEvent {
                 connection,
                 // The end that failed to act: the client returns, the server reports.
@@ -107,7 +109,7 @@ impl StateEvents {
             let length = end.since(raised.first.time);
             let then = match raised.gone {
                 Some(_) => format!("cleared after {}", Duration(length)),
-                None if reached.goes_on => "still set".to_owned(),
+                None if reached.is_live => "still set".to_owned(),
                 None => "still set when the capture ends".to_owned(),
             };
             let replies = Counted(raised.replies, "reply");
@@ -134,12 +136,16 @@ fn changes(transaction: &Transaction) -> bool {
     let is_plain = transaction.direction == Direction::Forward
         && transaction.status == Some(0)
         && transaction.stop.is_none()
-        && [&transaction.call, &transaction.reply].into_iter().flatten().all(|said| said.unread.is_none())
-        && details.session.sequenced.is_none_or(|said| said.flags == 0);
+        && [&transaction.call, &transaction.reply]
+            .into_iter()
+            .flatten()
+            .all(|message| message.unread.is_none())
+        && details.session.sequenced.is_none_or(|results| results.flags == 0);
     if !is_plain {
         return true;
     }
-    let only_names = |fact: &StateFact| matches!(fact.said, Said::Names(_)) && !ends(details, fact);
+    let only_names =
+        |fact: &StateFact| matches!(fact.kind, FactKind::ArgumentStateId(_)) && !ends(details, fact);
     !details.states.iter().all(only_names)
 }
 
@@ -159,7 +165,7 @@ struct Owed {
     from: Time,
     until: Time,
     is_open: bool,
-    counts: [u64; What::ALL.len()],
+    counts: [u64; StateKind::ALL.len()],
     frames: [u64; 2],
 }
 
@@ -173,9 +179,9 @@ fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<Session
     }
     for ((_, end), group) in groups {
         let Some(at) = group[0].ended else { continue };
-        let mut counts = What::ALL.map(|kind| (kind, 0));
+        let mut counts = StateKind::ALL.map(|kind| (kind, 0));
         group.iter().for_each(|lifetime| counts[lifetime.kind as usize].1 += 1);
-        let why = match end {
+        let reason = match end {
             End::Revoked => "revoked by the server",
             End::Abandoned => "not returned before the client ID was destroyed",
             _ => "no longer known to the server",
@@ -184,7 +190,7 @@ fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<Session
             connection: group[0].last_connection,
             count: group.len() as u64,
             frames: [Some(at.frame), Some(at.frame)],
-            ..event(at.time, Kind::StateLost, format!("{}: {why}", Counts(&counts)))
+            ..event(at.time, Kind::StateLost, format!("{}: {reason}", Counts(&counts)))
         });
     }
 }
@@ -194,7 +200,7 @@ mod tests {
     use crate::events::{Events, Kind, SessionEvent};
     use crate::observer::Observer as _;
     use crate::state::tests::{
-        CREATE, CREATED, EXCHANGE, EXCHANGED, OPEN, OPENED, SEQUENCE, SEQUENCED, Story,
+        CREATE, CREATED, Capture, EXCHANGE, EXCHANGED, OPEN, OPENED, SEQUENCE, SEQUENCED,
     };
     use rdmascope_dissector::event::Event;
     use rdmascope_dissector::record::Time;
@@ -205,34 +211,35 @@ mod tests {
         values::after(number * 1_000_000)
     }
 
-    fn gathered(story: &Story) -> Events {
+    fn gathered(capture: &Capture) -> Events {
         let mut events = Events::default();
-        story.told.iter().for_each(|transaction| events.handle(&Event::Transaction(transaction)));
+        capture.transactions.iter().for_each(|transaction| events.handle(&Event::Transaction(transaction)));
         events
     }
 
     /// The events of a capture that ends 100 seconds after its start.
-    fn events(story: &Story) -> Vec<SessionEvent> {
-        gathered(story).list(Some(second(100)))
+    fn events(capture: &Capture) -> Vec<SessionEvent> {
+        gathered(capture).list(Some(second(100)))
     }
 
-    fn mounted() -> Story {
-        let mut story = Story::new(2);
-        story.mounted();
-        story
+    fn mounted() -> Capture {
+        let mut capture = Capture::new(2);
+        capture.mounted();
+        capture
     }
 
     /// Transactions are 100 ms apart, and each takes 1 ms.
     #[test]
-    fn flags_are_told_from_when_they_are_raised_to_when_they_are_gone() {
+    fn status_flags_last_until_they_are_cleared() {
         // BACKCHANNEL_FAULT; then CB_PATH_DOWN as well.
         let flagged = |flags: u32| SEQUENCED.replace("15 15 0", &format!("15 15 {flags}"));
-        let mut story = mounted();
-        story.call(SEQUENCE, &flagged(1024)).call(SEQUENCE, &flagged(1025)).call(SEQUENCE, &flagged(1));
-        let found = events(&story);
-        let told: Vec<_> = found.iter().map(|event| (event.kind, event.count, event.text.as_str())).collect();
+        let mut capture = mounted();
+        capture.call(SEQUENCE, &flagged(1024)).call(SEQUENCE, &flagged(1025)).call(SEQUENCE, &flagged(1));
+        let found = events(&capture);
+        let reported: Vec<_> =
+            found.iter().map(|event| (event.kind, event.count, event.text.as_str())).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 (Kind::StatusFlags, 2, "server raised BACKCHANNEL_FAULT in 2 replies, cleared after 200ms"),
                 (
@@ -245,34 +252,34 @@ mod tests {
         assert_eq!((found[0].frames, found[0].duration), ([Some(32), Some(42)], Some(200_000_000)));
         assert_eq!(found[0].by_requester, Some(false));
         // DESTROY_SESSION clears the flags of its session.
-        story.call("44 9 9 9 9", "44 0");
-        assert_eq!(events(&story)[1].text, "server raised CB_PATH_DOWN in 2 replies, cleared after 200ms");
+        capture.call("44 9 9 9 9", "44 0");
+        assert_eq!(events(&capture)[1].text, "server raised CB_PATH_DOWN in 2 replies, cleared after 200ms");
     }
 
     #[test]
-    fn what_is_lost_at_once_is_one_event() {
-        let mut story = mounted();
-        story.on(OPEN, OPENED);
-        assert_eq!(events(&story), []);
-        story.connection = 2;
-        story.call(&EXCHANGE.replace("h1", "h2"), &EXCHANGED.replace("h7", "h8"));
-        story.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
-        let found = events(&story);
+    fn state_lost_at_once_is_one_event() {
+        let mut capture = mounted();
+        capture.on(OPEN, OPENED);
+        assert_eq!(events(&capture), []);
+        capture.connection = 2;
+        capture.call(&EXCHANGE.replace("h1", "h2"), &EXCHANGED.replace("h7", "h8"));
+        capture.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
+        let found = events(&capture);
         let [lost] = &found[..] else { panic!("{found:?}") };
         assert_eq!((lost.kind, lost.count, lost.frames[0]), (Kind::StateLost, 4, Some(52)));
         let text = "1 client ID, 1 session, 1 open, 1 delegation: no longer known to the server";
         assert_eq!(lost.text, text);
-        let mut story = mounted();
-        story.on(OPEN, OPENED).call("57 h7", "57 0");
+        let mut capture = mounted();
+        capture.on(OPEN, OPENED).call("57 h7", "57 0");
         let text = "1 session, 1 open, 1 delegation: not returned before the client ID was destroyed";
-        assert_eq!(events(&story)[0].text, text);
+        assert_eq!(events(&capture)[0].text, text);
     }
 
     #[test]
-    fn what_was_recalled_is_told_if_it_is_not_returned() {
-        let mut story = mounted();
-        story.on(OPEN, OPENED).back("4 1 0 0 6 0 'file'", "4 0");
-        let found = events(&story);
+    fn recalled_state_is_reported_if_not_returned() {
+        let mut capture = mounted();
+        capture.on(OPEN, OPENED).back("4 1 0 0 6 0 'file'", "4 0");
+        let found = events(&capture);
         let [owed] = &found[..] else { panic!("{found:?}") };
         assert_eq!(
             (owed.kind, owed.by_requester, owed.frames[0]),
@@ -280,25 +287,25 @@ mod tests {
         );
         assert_eq!(owed.text, "recalled and not returned: 1 delegation, 99.6s, until the capture ends");
         // It may still be returned if the capture goes on or ends shortly after.
-        assert_eq!(gathered(&story).list_now(&crate::events::Open::default(), second(100)), []);
-        assert_eq!(gathered(&story).list(Some(second(1))), []);
+        assert_eq!(gathered(&capture).list_now(&crate::events::Open::default(), second(100)), []);
+        assert_eq!(gathered(&capture).list(Some(second(1))), []);
         let mut revoked = mounted();
         revoked.on(OPEN, OPENED).back("4 1 0 0 6 0 'file'", "4 0").on("25 1 0 0 6 h0 5", "25 10087");
         let kinds: Vec<_> = events(&revoked).iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [Kind::RecallUnanswered, Kind::StateLost]);
-        story.on("22 'file';8 1 0 0 6", "22 0;8 0");
-        assert_eq!(events(&story), []);
+        capture.on("22 'file';8 1 0 0 6", "22 0;8 0");
+        assert_eq!(events(&capture), []);
     }
 
     #[test]
-    fn a_copy_whose_end_is_not_reported_is_told() {
-        let mut story = mounted();
-        story.on(OPEN, OPENED).on("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 7 0 0 7 h0 0 h0 1 0");
-        let found = events(&story);
+    fn a_copy_without_cb_offload_is_reported() {
+        let mut capture = mounted();
+        capture.on(OPEN, OPENED).on("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 7 0 0 7 h0 0 h0 1 0");
+        let found = events(&capture);
         let [copy] = &found[..] else { panic!("{found:?}") };
         assert_eq!((copy.kind, copy.by_requester), (Kind::CopyUnreported, Some(false)));
         assert_eq!(copy.text, "no CB_OFFLOAD for 1 asynchronous copy, 99.6s, until the capture ends");
-        story.back("15 'file' 1 0 0 7 0 0 h9 2 h0", "15 0");
-        assert_eq!(events(&story), []);
+        capture.back("15 'file' 1 0 0 7 0 0 h9 2 h0", "15 0");
+        assert_eq!(events(&capture), []);
     }
 }

@@ -154,8 +154,8 @@ impl Contents {
     /// becomes longer, the bytes between read as zeros.
     pub(super) fn resize(&mut self, size: u64) {
         self.lengthen(size);
-        let met = self.stretches.range(..size).next_back().map_or(size, |(first, _)| *first);
-        for (from, stretch) in self.stretches.range(met..).filter(|(_, stretch)| stretch.end > size) {
+        let first = self.stretches.range(..size).next_back().map_or(size, |(first, _)| *first);
+        for (from, stretch) in self.stretches.range(first..).filter(|(_, stretch)| stretch.end > size) {
             // Zeros are not data that moved.
             if matches!(stretch.bytes, Source::Zeros) {
                 continue;
@@ -229,27 +229,27 @@ impl Contents {
         let mut same = true;
         for (start, end) in piece.captured.within(0, length) {
             let mut rest = &piece.bytes[start as usize..end as usize];
-            for (from, to, there) in self.portions(offset + start, offset + end) {
-                let (bytes, behind) = rest.split_at((to - from) as usize);
-                rest = behind;
-                let is_known = match there {
-                    There::Is(Source::Logged(at)) => {
+            for (from, to, portion) in self.portions(offset + start, offset + end) {
+                let (bytes, remaining) = rest.split_at((to - from) as usize);
+                rest = remaining;
+                let is_known = match portion {
+                    Portion::Data(Source::Logged(at)) => {
                         let (mut read, mut agrees) = (bytes, true);
                         log.read(at, to - from, |known| {
-                            let (front, behind) = read.split_at(known.len());
+                            let (front, remaining) = read.split_at(known.len());
                             agrees &= front == known;
-                            read = behind;
+                            read = remaining;
                             Ok(())
                         })?;
                         same &= agrees;
                         agrees || !later
                     }
-                    There::Is(Source::Zeros) => {
+                    Portion::Data(Source::Zeros) => {
                         let agrees = bytes.iter().all(|byte| *byte == 0);
                         same &= agrees;
                         agrees || !later
                     }
-                    There::Is(Source::Missing) | There::Hole => false,
+                    Portion::Data(Source::Missing) | Portion::Hole => false,
                 };
                 if !is_known {
                     let logged = log.append(bytes)?;
@@ -259,8 +259,8 @@ impl Contents {
             }
         }
         for (start, end) in piece.captured.holes(length) {
-            for (from, to, there) in self.portions(offset + start, offset + end) {
-                if there == There::Hole {
+            for (from, to, portion) in self.portions(offset + start, offset + end) {
+                if portion == Portion::Hole {
                     self.put(from, Stretch { end: to, bytes: Source::Missing });
                 }
             }
@@ -271,12 +271,12 @@ impl Contents {
     /// The ranges without bytes from the capture.
     pub fn lacking(&self) -> Lacking {
         let mut lacking = Lacking::default();
-        for (from, to, there) in self.portions(0, self.size()) {
-            let list = match there {
-                There::Hole => &mut lacking.holes,
-                There::Is(Source::Missing) => &mut lacking.missing,
-                There::Is(Source::Zeros) => &mut lacking.punched,
-                There::Is(Source::Logged(_)) => continue,
+        for (from, to, portion) in self.portions(0, self.size()) {
+            let list = match portion {
+                Portion::Hole => &mut lacking.holes,
+                Portion::Data(Source::Missing) => &mut lacking.missing,
+                Portion::Data(Source::Zeros) => &mut lacking.punched,
+                Portion::Data(Source::Logged(_)) => continue,
             };
             match list.last_mut() {
                 Some(last) if last.1 == from => last.1 = to,
@@ -286,9 +286,9 @@ impl Contents {
         let size = self.size();
         for (from, to) in self.cut_off.ranges() {
             let inside = self.portions(from, to.min(size).max(from)).into_iter();
-            let inside = inside.filter(|(.., there)| is_lost(*there));
-            let behind = (from.max(size) < to).then_some((from.max(size), to));
-            for (from, to) in inside.map(|(from, to, _)| (from, to)).chain(behind) {
+            let inside = inside.filter(|(.., portion)| is_lost(*portion));
+            let beyond = (from.max(size) < to).then_some((from.max(size), to));
+            for (from, to) in inside.map(|(from, to, _)| (from, to)).chain(beyond) {
                 match lacking.cut.last_mut() {
                     Some(last) if last.1 == from => last.1 = to,
                     _ => lacking.cut.push((from, to)),
@@ -320,7 +320,7 @@ impl Contents {
     }
 
     /// The portions of `start..end` in order and without gaps: start, end, contents.
-    fn portions(&self, start: u64, end: u64) -> Vec<(u64, u64, There)> {
+    fn portions(&self, start: u64, end: u64) -> Vec<(u64, u64, Portion)> {
         let mut portions = Vec::new();
         let mut at = start;
         let first = self.stretches.range(..=start).next_back().map_or(start, |(first, _)| *first);
@@ -330,13 +330,13 @@ impl Contents {
                 continue;
             }
             if at < inside {
-                portions.push((at, inside, There::Hole));
+                portions.push((at, inside, Portion::Hole));
             }
-            portions.push((inside, to, There::Is(stretch.bytes.skip(inside - from))));
+            portions.push((inside, to, Portion::Data(stretch.bytes.skip(inside - from))));
             at = to;
         }
         if at < end {
-            portions.push((at, end, There::Hole));
+            portions.push((at, end, Portion::Hole));
         }
         portions
     }
@@ -344,9 +344,9 @@ impl Contents {
     /// Removes `start..end`.
     fn cut(&mut self, start: u64, end: u64) {
         let first = self.stretches.range(..=start).next_back().map_or(start, |(first, _)| *first);
-        let met: Vec<(u64, Stretch)> =
+        let overlapping: Vec<(u64, Stretch)> =
             self.stretches.range(first..end).map(|(from, stretch)| (*from, *stretch)).collect();
-        for (from, stretch) in met {
+        for (from, stretch) in overlapping {
             if stretch.end <= start {
                 continue;
             }
@@ -375,15 +375,15 @@ impl Contents {
 }
 
 /// Whether a portion that was cut off has no new data.
-fn is_lost(there: There) -> bool {
-    matches!(there, There::Hole | There::Is(Source::Zeros))
+fn is_lost(portion: Portion) -> bool {
+    matches!(portion, Portion::Hole | Portion::Data(Source::Zeros))
 }
 
 /// The contents of a portion of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum There {
+enum Portion {
     /// Known bytes, or bytes known to be missing.
-    Is(Source),
+    Data(Source),
     /// No data.
     Hole,
 }
@@ -407,8 +407,8 @@ mod tests {
 
     fn piece(bytes: &[u8], captured: &[bool]) -> Piece {
         let mut intervals = Intervals::default();
-        for (at, there) in captured.iter().enumerate() {
-            if *there {
+        for (at, is_captured) in captured.iter().enumerate() {
+            if *is_captured {
                 intervals.insert(at as u64, at as u64 + 1);
             }
         }
@@ -419,7 +419,7 @@ mod tests {
     proptest! {
         /// Compares with an array in which every byte is handled separately.
         #[test]
-        fn it_agrees_with_a_plain_file(
+        fn contents_match_a_byte_array(
             operations in proptest::collection::vec(
                 (0u8..5, 0usize..40, proptest::collection::vec((0u8..3, any::<bool>()), 0..24)), 0..24),
         ) {

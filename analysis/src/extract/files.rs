@@ -258,7 +258,7 @@ impl<F: Storage> Files<F> {
             // A READ that overlaps a change may return the file's contents from before or after it.
             let called = transaction.call.as_ref().map_or(0, |call| call.first.frame);
             let later = called > found.changed;
-            // Beyond a size that the file was given meanwhile, the READ returns older contents.
+            // Beyond a size that was set after the READ, the READ returns older contents.
             let known = found.contents.given().filter(|_| !later).map(|_| found.contents.size());
             let length = known.map_or(length, |size| length.min(size.saturating_sub(offset)));
             if length > 0 {

@@ -14,7 +14,7 @@ fn opcodes() {
 }
 
 #[test]
-fn ranges_of_psns_wrap() {
+fn psn_ranges_wrap() {
     let range = PsnRange::parse("16777214-1").unwrap();
     for (psn, inside) in
         [(0xff_fffd, false), (0xff_fffe, true), (0xff_ffff, true), (0, true), (1, true), (2, false)]

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_there_once() {
+    fn known_names_are_listed() {
         let operations = operation_names();
         for name in
             ["NULL", "WRITE", "COMPOUND", "CB_COMPOUND", "CB_RECALL", "GETACL", "MNT", "GETPORT", "READ_PLUS"]

@@ -333,9 +333,11 @@ impl Assembly {
         }
         let chunks = self.marshalling.entry(task).or_default();
         match kind {
-            ChunkKind::Read(position) => anew(&mut chunks.reads, (position, segment), |(_, old)| *old),
-            ChunkKind::Write => anew(&mut chunks.writes, segment, |old| *old),
-            ChunkKind::Reply => anew(&mut chunks.reply, segment, |old| *old),
+            ChunkKind::Read(position) => {
+                push_segment(&mut chunks.reads, (position, segment), |(_, old)| *old)
+            }
+            ChunkKind::Write => push_segment(&mut chunks.writes, segment, |old| *old),
+            ChunkKind::Reply => push_segment(&mut chunks.reply, segment, |old| *old),
         }
     }
 
@@ -461,8 +463,8 @@ impl Assembly {
         }
         let memory: Vec<_> = chunks.writes.iter().map(|segment| (segment.offset, segment.handle)).collect();
         // The thread that decodes a call with Read chunks may leave it to another thread.
-        let is_left = !chunks.reads.is_empty();
-        let any = is_left || !memory.is_empty();
+        let has_reads = !chunks.reads.is_empty();
+        let any = has_reads || !memory.is_empty();
         call.chunks = any.then(|| Box::new(chunks));
         self.working.remove(&line.pid);
         let Some(call) = self.begin(call) else { return };
@@ -471,7 +473,7 @@ impl Assembly {
         for memory in memory {
             enter(&mut self.advertised, memory, call);
         }
-        if !is_left {
+        if !has_reads {
             enter(&mut self.working, line.pid, call);
         }
     }
@@ -507,7 +509,7 @@ impl Assembly {
 /// Appends a segment. When memory regions run out, the kernel abandons a call while marshalling it,
 /// and starts again later with the same memory. The segments of the abandoned attempt are dropped
 /// then.
-fn anew<T>(list: &mut Vec<T>, item: T, segment: impl Fn(&T) -> Segment) {
+fn push_segment<T>(list: &mut Vec<T>, item: T, segment: impl Fn(&T) -> Segment) {
     if list.first().is_some_and(|first| segment(first).offset == segment(&item).offset) {
         list.clear();
     }

@@ -100,12 +100,12 @@ impl Clock {
     /// The window nearest to a time of the trace.
     pub fn window(&self, at: i64) -> Option<&Window> {
         let next = self.windows.partition_point(|window| window.until < at);
-        let behind = self.windows.get(next);
+        let after = self.windows.get(next);
         let before = next.checked_sub(1).and_then(|index| self.windows.get(index));
-        match (before, behind) {
-            (Some(before), Some(behind)) => {
-                let (since, until) = (at.abs_diff(before.until), behind.from.saturating_sub(at));
-                Some(if i64::try_from(since).unwrap_or(i64::MAX) < until { before } else { behind })
+        match (before, after) {
+            (Some(before), Some(after)) => {
+                let (since, until) = (at.abs_diff(before.until), after.from.saturating_sub(at));
+                Some(if i64::try_from(since).unwrap_or(i64::MAX) < until { before } else { after })
             }
             (one, other) => one.or(other),
         }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_lies_where_all_meet() {
+    fn the_offset_is_where_all_bounds_overlap() {
         let clock = Clock::tie(vec![bound(1, 100, 200), bound(2, 150, 300), bound(3, 90, 170)]);
         let [window] = clock.windows[..] else { panic!("{clock:?}") };
         assert_eq!((window.offset, window.uncertainty, window.agreeing), (160, Some(10), 3));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_fit_is_tolerated_among_many() {
+    fn one_outlier_among_many_is_tolerated() {
         let mut bounds: Vec<_> = (0..40).map(|at| bound(at, 100 - at, 200 + at)).collect();
         bounds.push(bound(20, 5_000, 5_100));
         let clock = Clock::tie(bounds);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_has_an_offset_for_each_part() {
+    fn a_drifting_clock_has_several_windows() {
         // 1 unit of drift for each unit of time, intervals 64 wide.
         let clock = Clock::tie((0..1000).map(|at| bound(at, at, at + 64)).collect());
         assert!(clock.windows.len() > 8, "{}", clock.windows.len());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bounded_from_one_side_it_says_so() {
+    fn one_sided_bounds_have_no_uncertainty() {
         let clock = Clock::tie(vec![bound(1, i64::MIN, 200), bound(2, i64::MIN, 180)]);
         assert_eq!((clock.windows[0].offset, clock.windows[0].uncertainty), (180, None));
         assert_eq!(clock.uncertainty(), None);
@@ -193,13 +193,13 @@ mod tests {
 
     /// A trace is text from an untrusted source, so its times can have any value.
     #[test]
-    fn bounds_may_lie_as_far_apart_as_numbers_go() {
+    fn extreme_bounds_do_not_overflow() {
         let clock = Clock::tie(vec![bound(1, i64::MIN + 1, i64::MAX - 1)]);
         assert_eq!((clock.windows[0].offset, clock.windows[0].uncertainty), (0, Some(i64::MAX as u64)));
     }
 
     #[test]
-    fn two_that_contradict_tie_nothing() {
+    fn contradictory_bounds_tie_nothing() {
         let clock = Clock::tie(vec![bound(1, 100, 110), bound(2, 500, 510)]);
         assert_eq!((clock.windows.len(), clock.untied), (0, 2));
         assert_eq!(Clock::tie(Vec::new()), Clock::default());

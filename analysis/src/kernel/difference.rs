@@ -89,7 +89,8 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Compared {
     let to = &mut differences;
     // The server receives the answer to a callback as a message.
     let is_callback_answer = wire.backward && !call.backward;
-    let [sent, reply] = [&wire.call, &wire.reply].map(|message| message.as_ref().filter(|one| one.is_whole));
+    let [sent, reply] =
+        [&wire.call, &wire.reply].map(|message| message.as_ref().filter(|one| one.is_complete));
     let of_reply = call.role == Role::Caller || is_callback_answer;
     if let Some(message) = if of_reply { reply } else { sent } {
         if let Some(bytes) = call.received {
@@ -116,23 +117,23 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Compared {
         return Compared { differences, lacks_segments: true };
     }
     let none = Chunks::default();
-    let told = call.chunks.as_deref().unwrap_or(&none);
+    let traced = call.chunks.as_deref().unwrap_or(&none);
     if let Some(message) = sent.filter(|_| call.header_length.is_some()) {
-        differ(to, About::ReadList, false, [Reads(&told.reads), Reads(&message.reads)]);
+        differ(to, About::ReadList, false, [Reads(&traced.reads), Reads(&message.reads)]);
         match call.role {
             Role::Caller => {
-                differ(to, About::WriteList, false, [List(&told.writes), List(&message.writes)]);
-                differ(to, About::ReplyChunk, false, [List(&told.reply), List(&message.reply_chunk)]);
+                differ(to, About::WriteList, false, [List(&traced.writes), List(&message.writes)]);
+                differ(to, About::ReplyChunk, false, [List(&traced.reply), List(&message.reply_chunk)]);
             }
             Role::Answerer => {
                 let on_wire = [&message.writes[..], &message.reply_chunk].concat();
-                differ(to, About::WriteList, false, [List(&told.writes), List(&on_wire)]);
+                differ(to, About::WriteList, false, [List(&traced.writes), List(&on_wire)]);
             }
         }
     }
-    if let Some(message) = reply.filter(|_| !told.returned.is_empty()) {
+    if let Some(message) = reply.filter(|_| !traced.returned.is_empty()) {
         let on_wire = [&message.writes[..], &message.reply_chunk].concat();
-        differ(to, About::Returned, true, [List(&told.returned), List(&on_wire)]);
+        differ(to, About::Returned, true, [List(&traced.returned), List(&on_wire)]);
     }
     Compared { differences, lacks_segments: false }
 }
@@ -143,9 +144,9 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Compared {
 fn lacks_segments(call: &Call, message: &Shown) -> bool {
     let Some(length) = call.header_length else { return false };
     let none = Chunks::default();
-    let told = call.chunks.as_deref().unwrap_or(&none);
+    let traced = call.chunks.as_deref().unwrap_or(&none);
     let chunks = 8 * message.write_chunks + 4 * usize::from(message.has_reply_chunk);
-    let segments = 24 * told.reads.len() + 16 * (told.writes.len() + told.reply.len());
+    let segments = 24 * traced.reads.len() + 16 * (traced.writes.len() + traced.reply.len());
     EMPTY + chunks + segments != length as usize
 }
 

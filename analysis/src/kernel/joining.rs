@@ -61,7 +61,7 @@ pub struct Disagreement {
 
 /// The results from a trace, with a capture or alone.
 #[derive(Debug)]
-pub struct Witness {
+pub struct TraceResults {
     /// The trace.
     pub trace: KernelTrace,
     /// Whether it was joined with a capture.
@@ -74,7 +74,7 @@ pub struct Witness {
     pub steps: Vec<Step>,
     /// Steps with an end before their start.
     pub backward_steps: u64,
-    /// Differences between kernel and wire, at most [`Witness::MOST_DISAGREEMENTS`].
+    /// Differences between kernel and wire, at most [`TraceResults::MOST_DISAGREEMENTS`].
     pub disagreements: Vec<Disagreement>,
     /// The number of differences by subject.
     pub counts: BTreeMap<About, u64>,
@@ -86,7 +86,7 @@ pub struct Witness {
 impl Joining {
     /// Joins a trace. `span` is the span of the capture. `is_of_capture` means that the trace and
     /// the capture come from one host, so both have its time of day.
-    pub fn join(&self, trace: KernelTrace, span: Option<(Time, Time)>, is_of_capture: bool) -> Witness {
+    pub fn join(&self, trace: KernelTrace, span: Option<(Time, Time)>, is_of_capture: bool) -> TraceResults {
         let wires = &self.wires;
         let Pairs { pairs, ambiguous, joined_groups } = pair(&trace.calls, &wires.all);
         let moments =
@@ -108,7 +108,7 @@ impl Joining {
             let has_reads = wire.call.as_ref().is_some_and(|call| !call.reads.is_empty());
             steps.count(wire.operation, *role, times, has_reads, window);
         }
-        let mut witness = Witness {
+        let mut witness = TraceResults {
             has_capture: true,
             joined: Joined {
                 joined: pairs.len() as u64,
@@ -303,7 +303,7 @@ fn began(call: &Call) -> Option<i64> {
     call.role.points().iter().filter(|point| !point.is_packet()).find_map(|point| call.time(*point))
 }
 
-impl Witness {
+impl TraceResults {
     /// The most differences that are kept.
     pub const MOST_DISAGREEMENTS: usize = 256;
 
@@ -318,7 +318,7 @@ impl Witness {
     }
 
     /// Analyzes a trace without a capture.
-    pub fn alone(trace: KernelTrace) -> Witness {
+    pub fn alone(trace: KernelTrace) -> TraceResults {
         let mut steps = Steps::default();
         let unknown = trace.names.len() as u32;
         for call in &trace.calls {
@@ -327,7 +327,7 @@ impl Witness {
         }
         let mut operations = trace.names.clone();
         operations.push("RPC".to_owned());
-        Witness {
+        TraceResults {
             has_capture: false,
             clock: Clock::default(),
             joined: Joined::default(),
@@ -350,13 +350,13 @@ impl Witness {
     pub fn share(&self, step: &Step) -> f64 {
         let same =
             self.steps.iter().filter(|other| (other.role, other.operation) == (step.role, step.operation));
-        let whole = same.fold(0u64, |sum, other| sum.saturating_add(other.total()));
-        (step.total() as f64 * 10_000.0 / whole.max(1) as f64).round() / 10_000.0
+        let total = same.fold(0u64, |sum, other| sum.saturating_add(other.total()));
+        (step.total() as f64 * 10_000.0 / total.max(1) as f64).round() / 10_000.0
     }
 
     fn disagree(&mut self, disagreement: Disagreement) {
         *self.counts.entry(disagreement.difference.about).or_default() += 1;
-        if self.disagreements.len() < Witness::MOST_DISAGREEMENTS {
+        if self.disagreements.len() < TraceResults::MOST_DISAGREEMENTS {
             self.disagreements.push(disagreement);
         }
     }
@@ -490,7 +490,7 @@ mod tests {
     /// A message that a server decodes is a call, or the answer to a callback. A call that may be
     /// any of several forward transactions is not also joined as an answer.
     #[test]
-    fn what_may_be_several_calls_is_no_answer_to_a_callback() {
+    fn ambiguous_calls_are_not_joined_as_callback_answers() {
         let line = |cid| {
             format!(
                 "nfsd-1 [000] ..... 1.00000{cid}: svcrdma_decode_rqst: cq.id=1 cid={cid} xid=0x00000007 vers=1 credits=1 proc=RDMA_MSG hdrlen=28\n"

@@ -177,7 +177,7 @@ mod tests {
     use super::Point;
 
     #[test]
-    fn numbers_are_those_of_the_table() {
+    fn point_numbers_match_the_table() {
         let numbers: Vec<usize> = Point::all().map(|point| point as usize).collect();
         assert_eq!(numbers, (0..Point::COUNT).collect::<Vec<_>>());
     }

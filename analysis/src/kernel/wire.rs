@@ -38,7 +38,7 @@ pub(super) struct Shown {
     /// The times of the first and the last packet of its Send.
     pub(super) span: (Time, Time),
     /// Whether the capture contains the whole message, and it was decoded.
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
     pub(super) header_length: u32,
     pub(super) send_length: u32,
     pub(super) message_length: Option<u64>,
@@ -58,7 +58,7 @@ impl Shown {
         Shown {
             frame: message.seen.frame,
             span: (message.first.time, message.seen.time),
-            is_whole: message.stop.is_none() && message.missing.is_empty(),
+            is_complete: message.stop.is_none() && message.missing.is_empty(),
             header_length: message.header_length,
             send_length: message.send_length,
             message_length: message.message_length,

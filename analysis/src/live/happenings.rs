@@ -24,7 +24,7 @@ pub struct Happening {
 #[derive(Clone, Debug, Default)]
 pub struct Happenings {
     events: Events,
-    told: HashMap<Key, Told, FixedState>,
+    reported: HashMap<Key, Reported, FixedState>,
 }
 
 /// The identity of an event, whatever its extent.
@@ -32,8 +32,8 @@ type Key = (ConnectionId, Kind, Time, Option<bool>);
 
 /// The extent of an event when it was last reported, and its extent now.
 #[derive(Clone, Copy, Debug)]
-struct Told {
-    told: Extent,
+struct Reported {
+    reported: Extent,
     known: Extent,
     /// Whether the latest list contains it.
     is_listed: bool,
@@ -55,27 +55,27 @@ impl Happenings {
     /// The events to report at `now`, in order of time. `open` are the connections and calls that
     /// have not ended.
     pub fn take(&mut self, open: &Open, now: Time) -> Vec<Happening> {
-        self.told.values_mut().for_each(|told| told.is_listed = false);
+        self.reported.values_mut().for_each(|reported| reported.is_listed = false);
         let mut happenings = Vec::new();
         for event in self.events.list_now(open, now) {
             let extent = Extent { duration: event.duration, count: event.count, other: event.other };
             let key = (event.connection, event.kind, event.time, event.by_requester);
-            let new = Told { told: extent, known: extent, is_listed: true };
-            match self.told.get_mut(&key) {
+            let new = Reported { reported: extent, known: extent, is_listed: true };
+            match self.reported.get_mut(&key) {
                 None => {
-                    self.told.insert(key, new);
+                    self.reported.insert(key, new);
                     happenings.push(Happening { event, is_again: false });
                 }
                 // It is still growing.
-                Some(known) if known.known != extent => *known = Told { told: known.told, ..new },
-                Some(known) if known.told != extent => {
+                Some(known) if known.known != extent => *known = Reported { reported: known.reported, ..new },
+                Some(known) if known.reported != extent => {
                     *known = new;
                     happenings.push(Happening { event, is_again: true });
                 }
                 Some(known) => known.is_listed = true,
             }
         }
-        self.told.retain(|_, told| told.is_listed);
+        self.reported.retain(|_, reported| reported.is_listed);
         self.events.forget(Time(now.0.saturating_sub(Happenings::KEPT)));
         happenings
     }
@@ -86,7 +86,7 @@ impl Happenings {
     /// the capture, and `open` are the connections and calls that have not ended.
     pub fn leading(&self, open: &Open, start: Time, now: Time) -> Vec<Statement> {
         let mut statements =
-            of_events(&self.events.list_now(open, now), Reach { span: Some((start, now)), goes_on: true });
+            of_events(&self.events.list_now(open, now), Reach { span: Some((start, now)), is_live: true });
         statements.retain(|statement| statement.harm < Harm::Note);
         statements
     }

@@ -11,7 +11,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// The packets of the client or of the server of a sample.
 fn one_direction(capture: &Capture, of_client: bool) -> Capture {
-    mutate::keep(capture, |packet| mutate::is_of_client(packet) == of_client)
+    mutate::keep(capture, |packet| mutate::is_from_client(packet) == of_client)
 }
 
 /// The results of watching a capture.
@@ -55,22 +55,22 @@ fn watch(capture: &Capture, length: i64) -> Watched {
 }
 
 #[test]
-fn intervals_add_up_to_the_whole() {
+fn intervals_add_up_to_the_session() {
     for sample in samples::ALL {
         let capture = samples::capture(sample);
-        let whole = session::run(&capture);
+        let full = session::run(&capture);
         for length in [SECOND / 50, SECOND, 100 * SECOND] {
             let watched = watch(&capture, length);
             let sum = |read: fn(&Interval) -> u64| watched.intervals.iter().map(read).sum::<u64>();
             assert_eq!(sum(|one| one.packets), capture.packets.len() as u64, "{sample}");
-            assert_eq!(sum(|one| one.figures.stats.count), whole.transactions.len() as u64, "{sample}");
+            assert_eq!(sum(|one| one.figures.stats.count), full.transactions.len() as u64, "{sample}");
             let by_operation = |one: &Interval| one.operations.iter().map(|(_, of)| of.stats.count).sum();
-            assert_eq!(sum(by_operation), whole.transactions.len() as u64, "{sample}");
+            assert_eq!(sum(by_operation), full.transactions.len() as u64, "{sample}");
             let by_connection =
                 |one: &Interval| one.connections.iter().map(|of| of.figures.stats.count).sum();
-            assert_eq!(sum(by_connection), whole.transactions.len() as u64, "{sample}");
+            assert_eq!(sum(by_connection), full.transactions.len() as u64, "{sample}");
             let expected =
-                whole.connections.iter().map(Transport::of).fold(Transport::default(), Transport::plus);
+                full.connections.iter().map(Transport::of).fold(Transport::default(), Transport::plus);
             let sent =
                 watched.intervals.iter().fold(Transport::default(), |sum, one| sum.plus(one.transport));
             assert_eq!(sent, expected, "{sample}, intervals of {length} ns");
@@ -81,7 +81,7 @@ fn intervals_add_up_to_the_whole() {
 /// The events reported on the way are those at the end. Each is reported once, or once more if it
 /// continued.
 #[test]
-fn events_are_told_on_the_way() {
+fn events_are_reported_as_they_happen() {
     for sample in samples::ALL {
         let capture = samples::capture(sample);
         let mut events = crate::events::Events::default();
@@ -89,7 +89,7 @@ fn events_are_told_on_the_way() {
         session::records(&capture)
             .for_each(|record| engine.handle(&record, &mut |event| events.handle(&event)));
         engine.finish(&mut |event| events.handle(&event));
-        // An outage that no reply ends grows until the last interval, and is told while it does.
+        // An outage without a reply grows until the last interval, and is reported before that.
         let key = |event: &crate::events::SessionEvent| {
             let goes_on = event.kind == crate::events::Kind::ServiceLost && event.frames[1].is_none();
             let text = if goes_on { String::new() } else { event.text.clone() };
@@ -98,17 +98,21 @@ fn events_are_told_on_the_way() {
         let expected: Vec<_> = events.list(None).iter().map(key).collect();
         for length in [SECOND / 10, SECOND] {
             let watched = watch(&capture, length);
-            let mut told: Vec<_> = watched.happenings.iter().map(|happening| key(&happening.event)).collect();
-            told.sort();
+            let mut reported: Vec<_> =
+                watched.happenings.iter().map(|happening| key(&happening.event)).collect();
+            reported.sort();
             for event in &expected {
-                assert!(told.contains(event), "{sample}: {event:?} was not told: {told:#?}");
+                assert!(reported.contains(event), "{sample}: {event:?} was not reported: {reported:#?}");
             }
             let first: Vec<_> = watched.happenings.iter().filter(|one| !one.is_again).collect();
             for (index, one) in first.iter().enumerate() {
                 let same = |other: &&&Happening| {
                     (other.event.kind, other.event.time) == (one.event.kind, one.event.time)
                 };
-                assert!(!first[..index].iter().any(|other| same(&other)), "{sample}: {one:?} was told twice");
+                assert!(
+                    !first[..index].iter().any(|other| same(&other)),
+                    "{sample}: {one:?} was reported twice"
+                );
             }
         }
     }
@@ -137,8 +141,8 @@ fn an_outage_is_reported_while_it_lasts() {
 #[test]
 fn calls_wait_unless_packets_are_missing() {
     let mut capture = samples::capture("nfs3-lossy");
-    let whole = session::run(&capture);
-    let slow = whole.transactions.iter().max_by_key(|transaction| transaction.latency()).unwrap();
+    let full = session::run(&capture);
+    let slow = full.transactions.iter().max_by_key(|transaction| transaction.latency()).unwrap();
     let (call, reply) = (slow.call.as_ref().unwrap().seen, slow.reply.as_ref().unwrap().seen);
     assert!(reply.time.since(call.time) > 100_000_000);
     capture.packets.retain(|packet| packet.number < reply.frame);
@@ -162,15 +166,15 @@ fn calls_wait_unless_packets_are_missing() {
 /// Packets of one end give no figures that need both ends, with and without the CM messages of both
 /// ends.
 #[test]
-fn one_direction_has_no_figures_of_calls() {
+fn one_direction_gives_no_call_figures() {
     for sample in samples::MOUNTS.into_iter().chain(samples::IWARP_MOUNTS).chain(samples::IWARP_MIDSTREAM) {
-        let whole = samples::capture(sample);
+        let full = samples::capture(sample);
         for of_client in [true, false] {
-            let half = one_direction(&whole, of_client);
+            let half = one_direction(&full, of_client);
             let is_kept = |packet: &Packet| {
-                mutate::is_of_client(packet) == of_client || packet.cm_attribute().is_some()
+                mutate::is_from_client(packet) == of_client || packet.cm_attribute().is_some()
             };
-            let managed = mutate::keep(&whole, is_kept);
+            let managed = mutate::keep(&full, is_kept);
             for capture in [&half, &managed, &mutate::without_cm(&half)] {
                 for length in [SECOND / 5, SECOND, 100 * SECOND] {
                     let watched = watch(capture, length);
@@ -185,11 +189,11 @@ fn one_direction_has_no_figures_of_calls() {
                         .collect();
                     assert!(!senders.is_empty(), "{context}");
                     for one in watched.intervals.iter().flat_map(|one| &one.connections) {
-                        let is_said = one.one_direction || !one.has_ended || !has_answered(one);
-                        assert!(is_said, "{context}: {one:?}");
+                        let is_marked = one.one_direction || !one.has_ended || !has_answered(one);
+                        assert!(is_marked, "{context}: {one:?}");
                         assert!(one.credits.is_none() || !one.one_direction, "{context}");
                     }
-                    let last = watched.intervals.last().expect("there is one");
+                    let last = watched.intervals.last().expect("at least one");
                     assert_eq!(last.waiting.calls, 0, "{context}");
                 }
             }
@@ -204,7 +208,7 @@ fn has_answered(one: &OfConnection) -> bool {
 /// Every sample contains both directions, so no interval reports a missing one, however short it
 /// is.
 #[test]
-fn both_directions_are_both() {
+fn complete_samples_are_not_one_direction() {
     for sample in samples::ALL.into_iter().chain(samples::IWARP) {
         for capture in [samples::capture(sample), mutate::without_cm(&samples::capture(sample))] {
             for length in [SECOND / 100, SECOND] {
@@ -219,11 +223,11 @@ fn both_directions_are_both() {
 /// The last call of nfs3-basic gets no reply before the CM messages that close the connection. It
 /// waits until the connection is closed.
 #[test]
-fn a_connection_that_is_closed_has_no_waiting_calls() {
+fn closed_connections_have_no_waiting_calls() {
     let mut capture = samples::capture("nfs3-basic");
-    let whole = session::run(&capture);
+    let full = session::run(&capture);
     let last =
-        whole.transactions.iter().filter_map(|it| it.reply.as_ref()).map(|it| it.seen.frame).max().unwrap();
+        full.transactions.iter().filter_map(|it| it.reply.as_ref()).map(|it| it.seen.frame).max().unwrap();
     capture.packets.retain(|packet| packet.number < last || packet.cm_attribute().is_some());
     let closing = capture.packets.iter().find(|packet| packet.number >= last).expect("a DREQ comes last");
     let waiting = |until: Time| {
@@ -245,7 +249,7 @@ fn a_connection_that_is_closed_has_no_waiting_calls() {
 }
 
 /// In an iWARP capture of one direction, the FIN of the captured end closes the connection, and
-/// time ends it.
+/// a timeout ends it.
 #[test]
 fn one_fin_closes_a_connection_of_one_direction() {
     for of_client in [true, false] {
@@ -254,14 +258,14 @@ fn one_fin_closes_a_connection_of_one_direction() {
         session::records(&capture).for_each(|record| engine.handle(&record, &mut |_| {}));
         let states: Vec<State> = engine.connections().map(|one| one.state).collect();
         assert_eq!(states, [State::Closed], "of the client: {of_client}");
-        let last = capture.packets.last().expect("there is one").time;
+        let last = capture.packets.last().expect("at least one").time;
         engine.handle_time(Time(last + 11 * SECOND), &mut |_| {});
         assert_eq!((engine.connections().count(), engine.open_transactions().count()), (0, 0));
     }
 }
 
 #[test]
-fn what_nobody_counts_is_not_0() {
+fn uncounted_drops_are_not_zero() {
     let (engine, judge) = (Engine::new(Config::default()), Judge::default());
     let dropped = |mut meter: Meter| [1, 2].map(|end| meter.take(Time(end), &engine, &judge).dropped);
     assert_eq!(dropped(Meter::new(Time(0))), [Some(0); 2]);
@@ -271,7 +275,7 @@ fn what_nobody_counts_is_not_0() {
 /// A burst that continues is reported when it begins and again when it is over. A single NAK is
 /// reported once.
 #[test]
-fn what_goes_on_is_told_again_when_it_is_over() {
+fn continued_events_are_reported_again_at_their_end() {
     let mut capture = samples::capture("nfs3-lossy");
     let naks = |capture: &Capture| -> Vec<(bool, u64, Option<u64>)> {
         let watched = watch(capture, SECOND / 200);
@@ -314,7 +318,7 @@ fn latencies_of_many_connections_are_bounded() {
 /// A session among 80,000 spoofed calls. The interval counts the evicted connections, and the
 /// session keeps all its events.
 #[test]
-fn a_flood_is_counted_and_forgotten() {
+fn flood_connections_are_counted_and_evicted() {
     const FLOWS: u32 = 80_000;
     let sample = samples::capture("nfs3-lossy");
     let alone = watch(&sample, SECOND);
@@ -329,13 +333,13 @@ fn a_flood_is_counted_and_forgotten() {
     let sum = |read: fn(&Interval) -> u64| watched.intervals.iter().map(read).sum::<u64>();
     // A flow whose 32-bit name equals that of a held one goes directly to the table.
     let most = u64::from(FLOWS) - 511 - 65_536;
-    assert!((most - 8..=most).contains(&sum(|one| one.given_up)), "{}", sum(|one| one.given_up));
+    assert!((most - 8..=most).contains(&sum(|one| one.evicted)), "{}", sum(|one| one.evicted));
     let transactions: u64 = alone.intervals.iter().map(|one| one.figures.stats.count).sum();
     assert_eq!(sum(|one| one.figures.stats.count), transactions + u64::from(FLOWS));
-    let told = |watched: &Watched| -> Vec<_> {
+    let reported = |watched: &Watched| -> Vec<_> {
         let own = watched.happenings.iter().filter(|one| one.event.connection == ConnectionId(1));
         own.map(|one| (one.event.kind, one.event.time, one.event.text.clone())).collect()
     };
-    assert!(!told(&alone).is_empty());
-    assert_eq!(told(&watched), told(&alone));
+    assert!(!reported(&alone).is_empty());
+    assert_eq!(reported(&watched), reported(&alone));
 }

@@ -33,7 +33,7 @@ impl FilePattern {
         if self.0.matches_with(&path, OPTIONS) {
             return true;
         }
-        let is_whole = self.0.as_str().starts_with('/');
-        !is_whole && path.match_indices('/').any(|(at, _)| self.0.matches_with(&path[at + 1..], OPTIONS))
+        let is_absolute = self.0.as_str().starts_with('/');
+        !is_absolute && path.match_indices('/').any(|(at, _)| self.0.matches_with(&path[at + 1..], OPTIONS))
     }
 }

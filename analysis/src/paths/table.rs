@@ -220,7 +220,7 @@ impl Table {
             }
             for entry in [first, now].into_iter().flatten() {
                 let name = &mut self.entries[entry.0 as usize];
-                name.first = name.first.map(|had| if had == file { holder } else { had });
+                name.first = name.first.map(|known| if known == file { holder } else { known });
             }
         }
         if let Some(entry) = now.or(first) {

@@ -55,7 +55,7 @@ fn follow(paths: &mut Paths, line: &str) -> String {
 }
 
 #[test]
-fn a_path_grows_from_the_root() {
+fn paths_start_at_the_root() {
     let mut paths = Paths::new();
     assert_eq!(follow(&mut paths, "PUTROOTFH GETFH>root"), "/");
     assert_eq!(follow(&mut paths, "PUTROOTFH LOOKUP:export LOOKUP:home GETFH>home"), "/export/home");
@@ -69,7 +69,7 @@ fn a_path_grows_from_the_root() {
 }
 
 #[test]
-fn what_failed_teaches_nothing() {
+fn failed_operations_add_no_names() {
     let mut paths = Paths::new();
     assert_eq!(follow(&mut paths, "PUTFH=dir LOOKUP:a!"), "a");
     assert_eq!(follow(&mut paths, "PUTFH=dir LOOKUP:a GETFH>h"), "a");
@@ -79,7 +79,7 @@ fn what_failed_teaches_nothing() {
 }
 
 #[test]
-fn rename_moves_a_file_and_what_is_below_it() {
+fn rename_moves_a_file_and_its_children() {
     let mut paths = Paths::new();
     follow(&mut paths, "PUTROOTFH LOOKUP:d GETFH>d");
     follow(&mut paths, "PUTFH=d LOOKUP:log GETFH>one");
@@ -103,7 +103,7 @@ fn unnamed(paths: &Paths, transaction: &Transaction, second: bool) -> Option<Unn
 
 /// A single reading gets the start of an incomplete path, and later its name.
 #[test]
-fn what_a_path_begins_below_is_learned_later() {
+fn the_start_of_a_path_is_learned_later() {
     let mut paths = Paths::new();
     let read = compound("PUTFH=one READ");
     assert_eq!(last(&mut paths, &read), "?");
@@ -140,7 +140,7 @@ fn what_a_path_begins_below_is_learned_later() {
 /// Directories that get their names late, one above the other or in a circle, do not make an
 /// endless path.
 #[test]
-fn a_path_that_is_learned_late_is_bounded() {
+fn late_paths_are_bounded() {
     let mut paths = Paths::new();
     let read = compound("PUTFH=h0 READ");
     last(&mut paths, &read);
@@ -165,7 +165,7 @@ fn a_path_that_is_learned_late_is_bounded() {
 
 /// Names learned late apply from the beginning; a RENAME applies from its time.
 #[test]
-fn a_second_reading_knows_names_from_the_beginning() {
+fn a_second_pass_knows_names_from_the_start() {
     let session = [
         "PUTFH=one READ",
         "PUTROOTFH LOOKUP:d GETFH>d",
@@ -188,7 +188,7 @@ fn a_second_reading_knows_names_from_the_beginning() {
 }
 
 #[test]
-fn files_of_other_servers_are_other_files() {
+fn equal_handles_of_two_servers_are_two_files() {
     let mut paths = Paths::new();
     follow(&mut paths, "PUTFH=d LOOKUP:a GETFH>h");
     let mut other = compound("PUTFH=h READ");
@@ -224,7 +224,7 @@ fn procedure(kind: Nfs3, texts: [&str; 5]) -> Transaction {
 }
 
 #[test]
-fn procedures_of_version_3() {
+fn nfsv3_procedures_set_paths() {
     let mut paths = Paths::new();
     let mut follow = |kind, texts| last(&mut paths, &procedure(kind, texts));
     assert_eq!(follow(Nfs3::Lookup, ["d", "", "a", "", "a"]), "a");
@@ -241,7 +241,7 @@ fn procedures_of_version_3() {
 }
 
 #[test]
-fn directories_list_their_files() {
+fn readdirplus_names_the_files() {
     let mut paths = Paths::new();
     let mut listing = procedure(Nfs3::Readdirplus, ["d", "", "", "", ""]);
     for (name, handle) in [(".", "d"), ("..", "up"), ("a", "h"), ("sl/ash", "s")] {
@@ -258,7 +258,7 @@ fn directories_list_their_files() {
 
 /// A circle of directories is impossible in a file system, but not in a capture.
 #[test]
-fn a_circle_ends() {
+fn directory_cycles_end() {
     let mut paths = Paths::new();
     follow(&mut paths, "PUTFH=a LOOKUP:b GETFH>b");
     follow(&mut paths, "PUTFH=b LOOKUP:a GETFH>a");
@@ -281,9 +281,9 @@ proptest! {
     /// For any names and handles, a session is processed to its end. A second reading adds at most
     /// as many files as the first one.
     #[test]
-    fn any_session(lines in proptest::collection::vec((0u8..9, 0u8..4, 0u8..4, 0u8..4), 1..60)) {
+    fn any_session_is_processed(lines in proptest::collection::vec((0u8..9, 0u8..4, 0u8..4, 0u8..4), 1..60)) {
         let mut paths = Paths::new();
-        let session: Vec<_> = lines.iter().map(|(what, a, b, c)| match what {
+        let session: Vec<_> = lines.iter().map(|(kind, a, b, c)| match kind {
             0 => format!("PUTFH=h{a} LOOKUP:n{b} GETFH>h{c}"),
             1 => format!("PUTFH=h{a} SAVEFH PUTFH=h{b} RENAME:n{c}:n{b}"),
             2 => format!("PUTFH=h{a} REMOVE:n{b}"),

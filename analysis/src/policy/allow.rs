@@ -232,14 +232,14 @@ impl Allowances {
         Allowances { rules, entries, hosts: Hosts { keeps_latest: true, ..Hosts::default() } }
     }
 
-    fn asks_for_hosts(&self) -> bool {
+    fn needs_hosts(&self) -> bool {
         self.entries.iter().any(|entry| entry.scope.is_of_hosts())
     }
 
     /// Takes an event of the engine.
     #[inline]
     pub fn take(&mut self, event: &Event<'_>) {
-        if matches!(event, Event::Connection(_) | Event::Transaction(_)) && self.asks_for_hosts() {
+        if matches!(event, Event::Connection(_) | Event::Transaction(_)) && self.needs_hosts() {
             self.hosts.handle(event);
         }
     }
@@ -254,7 +254,7 @@ impl Allowances {
         if finding.rule.is_some_and(|rule| self.rules.contains(&rule.id)) {
             return Some(Allowance::default());
         }
-        if self.asks_for_hosts()
+        if self.needs_hosts()
             && let Some(connection) = finding.connection.and_then(open)
         {
             self.hosts.at(connection.id, |host| host.connection(&connection));

@@ -218,8 +218,8 @@ impl Stats {
 
     /// The share of each phase in the total time, in the order of [`Phases::NAMES`]. The sum is 1.
     pub fn shares(&self) -> Option<[f64; Phases::COUNT]> {
-        let whole: f64 = self.phases.times.iter().map(|time| *time as f64).sum();
-        (whole > 0.0).then(|| self.phases.times.map(|time| time as f64 / whole))
+        let total: f64 = self.phases.times.iter().map(|time| *time as f64).sum();
+        (total > 0.0).then(|| self.phases.times.map(|time| time as f64 / total))
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Problems {
     /// peer.
     one_direction: HashMap<(Address, Address), Lacking, FixedState>,
     /// Pairs of hosts (sender, receiver) with captured packets.
-    heard: HashSet<(Address, Address), FixedState>,
+    captured: HashSet<(Address, Address), FixedState>,
     transport_error: Tally,
     /// Replies whose results are encrypted.
     sealed: Tally,
@@ -126,20 +126,20 @@ pub struct Problem {
     /// The number of occurrences.
     pub count: u64,
     /// The counted things in both numbers: `repl{y|ies}`, `packet{s}`.
-    what: &'static str,
+    description: &'static str,
     /// The first packet with the problem.
     pub first_frame: Option<u64>,
 }
 
 impl Problem {
     /// The counted things, described for people.
-    pub fn what(&self) -> String {
-        in_number(self.what, self.count == 1)
+    pub fn description(&self) -> String {
+        in_number(self.description, self.count == 1)
     }
 
     /// The counted things in the plural.
     pub(crate) fn plural(&self) -> String {
-        in_number(self.what, false)
+        in_number(self.description, false)
     }
 }
 
@@ -236,8 +236,8 @@ impl Problems {
             let hosts = (end.address, other.address);
             if end.is_absent(other) {
                 absent = Some((hosts, other.sent.has_answered()));
-            } else if self.heard.len() < Problems::MOST_HOSTS {
-                self.heard.insert(hosts);
+            } else if self.captured.len() < Problems::MOST_HOSTS {
+                self.captured.insert(hosts);
             }
         }
         if ends.into_iter().any(is_spoiled) {
@@ -279,7 +279,7 @@ impl Problems {
         let mut one_end = self.one_end;
         for (hosts, more) in &self.one_direction {
             // A host that is seen to send on another connection is not hidden from the capture.
-            let of = if self.heard.contains(hosts) { &mut lacking } else { &mut one_end };
+            let of = if self.captured.contains(hosts) { &mut lacking } else { &mut one_end };
             of.absorb(more);
         }
         let mut one_way_calls = one_end.no_reply;
@@ -339,7 +339,7 @@ impl Problems {
         ]
         .into_iter()
         .filter(|(_, _, tally, _)| tally.count > 0)
-        .map(|(group, name, Tally { count, first_frame }, what)| Problem { group, name, count, what, first_frame })
+        .map(|(group, name, Tally { count, first_frame }, description)| Problem { group, name, count, description, first_frame })
         .collect()
     }
 }

@@ -4,7 +4,7 @@ use rdmascope_dissector::ulb::{Operation, OperationKind, Procedure};
 use rdmascope_tests::values as samples;
 
 #[test]
-fn shares_are_of_the_whole_time() {
+fn shares_are_fractions_of_the_total_time() {
     let mut operations = Operations::default();
     operations.count(&samples::full());
     let all = operations.by_time();
@@ -54,7 +54,7 @@ fn the_number_of_operations_is_bounded() {
 }
 
 #[test]
-fn the_first_connections_are_shown_whichever_ends_first() {
+fn the_lowest_connection_numbers_are_shown() {
     let mut report = Report::default();
     for id in (2..=200).rev().chain([1]) {
         let connection = Connection { id: ConnectionId(id), ..samples::connection() };
@@ -66,7 +66,7 @@ fn the_first_connections_are_shown_whichever_ends_first() {
 }
 
 #[test]
-fn texts_have_the_number_of_what_they_count() {
+fn texts_agree_in_number_with_their_count() {
     let text = "repl{y|ies} to {a call|calls} of packet{s}";
     assert_eq!(problems::in_number(text, true), "reply to a call of packet");
     assert_eq!(problems::in_number(text, false), "replies to calls of packets");

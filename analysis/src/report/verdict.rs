@@ -88,12 +88,12 @@ impl Report {
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let reach = Reach { span: ending.totals.span, goes_on: false };
+        let reach = Reach { span: ending.totals.span, is_live: false };
         self.statements(&self.events(ending), &self.problems(ending), reach, violations)
     }
 
-    /// The statements while the capture goes on. The span of `ending` ends now, `events` are those
-    /// so far, and `open` are the connections that have not ended.
+    /// The statements while the capture continues. The span of `ending` ends now, `events` are
+    /// those so far, and `open` are the connections that have not ended.
     pub fn verdict_now(
         &self,
         ending: &Ending,
@@ -101,7 +101,7 @@ impl Report {
         open: &[Connection],
         violations: u64,
     ) -> Vec<Statement> {
-        let reach = Reach { span: ending.totals.span, goes_on: true };
+        let reach = Reach { span: ending.totals.span, is_live: true };
         self.statements(events, &self.problems_now(ending, open), reach, violations)
     }
 
@@ -137,8 +137,8 @@ impl Report {
 pub struct Reach {
     /// The first packet, and the last one or now.
     pub span: Option<(Time, Time)>,
-    /// Whether the capture goes on.
-    pub goes_on: bool,
+    /// Whether the capture continues.
+    pub is_live: bool,
 }
 
 /// The statements about events, in the order of time.
@@ -146,7 +146,7 @@ pub fn of_events(events: &[SessionEvent], reach: Reach) -> Vec<Statement> {
     let outages = Outage::all(events);
     let mut statements = Vec::new();
     lost(&outages, reach, &mut statements);
-    told(events, &outages, &mut statements);
+    harmful(events, &outages, &mut statements);
     statements.sort_by_key(|statement| statement.harm);
     statements
 }
@@ -203,20 +203,20 @@ impl<'a> Outage<'a> {
             return None;
         }
         let connections = self.connections();
-        let them = if connections == 1 { "it" } else { "them" };
+        let pronoun = if connections == 1 { "it" } else { "them" };
         let calls = || {
             let calls = self.events.iter().map(|event| event.count).sum();
-            let had_no = match self.events.iter().any(|event| event.frames[1].is_none()) {
-                true if reach.goes_on => "without a reply",
+            let outcome = match self.events.iter().any(|event| event.frames[1].is_none()) {
+                true if reach.is_live => "without a reply",
                 true => "had no reply",
                 false => "waited",
             };
-            format!("{} {had_no}", Counted(calls, "call"))
+            format!("{} {outcome}", Counted(calls, "call"))
         };
         Some(match cause {
-            Cause::ClosedBy(true) => format!("the client closed {them}"),
-            Cause::ClosedBy(false) => format!("the server closed {them}"),
-            Cause::Rejected => format!("the server rejected {them}"),
+            Cause::ClosedBy(true) => format!("the client closed {pronoun}"),
+            Cause::ClosedBy(false) => format!("the server closed {pronoun}"),
+            Cause::Rejected => format!("the server rejected {pronoun}"),
             Cause::Unanswered => "the requests were never answered".to_owned(),
             Cause::NoReply => calls(),
         })
@@ -227,7 +227,7 @@ impl<'a> Outage<'a> {
         let from = self.from.since(start).saturating_add(500_000) / 1_000_000;
         let ends = self.events.iter().any(|event| event.frames[1].is_none());
         let until = match reach.span {
-            Some((_, end)) if ends && self.to >= end && reach.goes_on => " until now",
+            Some((_, end)) if ends && self.to >= end && reach.is_live => " until now",
             Some((_, end)) if ends && self.to >= end => " until the capture ends",
             _ => "",
         };
@@ -283,8 +283,8 @@ fn harm_of(kind: Kind) -> Option<Harm> {
     }
 }
 
-/// Adds the other events that harm somebody. The longest of a kind and end stands for all of them.
-fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<Statement>) {
+/// Adds the other harmful events: for each kind and end, one statement about the longest event.
+fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<Statement>) {
     let is_part = |event: &&SessionEvent| {
         let is_attempt =
             matches!(event.kind, Kind::Rejected | Kind::RequestUnanswered | Kind::RequestRepeated);
@@ -357,7 +357,7 @@ fn of_problem(problem: &Problem) -> Statement {
     };
     Statement {
         harm,
-        text: format!("{} {}", Number(problem.count), problem.what()),
+        text: format!("{} {}", Number(problem.count), problem.description()),
         frame: problem.first_frame,
         is_of_events: false,
         is_outage: false,

@@ -1,10 +1,10 @@
 //! Client IDs and sessions, to which other state belongs.
 
-use super::follow::{Context, Did, States};
+use super::follow::{Context, OperationOutcome, States};
 use super::table::{Key, Sink};
 use super::{At, Beginning, End, Identity, Kind, Raised};
 use rdmascope_dissector::transaction::{Direction, Transaction};
-use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact};
+use rdmascope_dissector::ulb::{Callback, FactKind, Nfs4, Operation, OperationKind, SessionId, StateFact};
 use rdmascope_wire::nfs::nfsstat4::{BADSESSION, DEADSESSION, EXPIRED, STALE_CLIENTID};
 
 /// The flag SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED.
@@ -15,24 +15,24 @@ impl States {
     pub(super) fn client_operation(
         &mut self,
         kind: Nfs4,
-        said: &[StateFact],
-        did: Did,
+        facts: &[StateFact],
+        outcome: OperationOutcome,
         context: &Context<'_>,
         sink: Sink<'_>,
     ) {
         let (mut named, mut given, mut owner, mut server) = (None, None, None, None);
-        for fact in said {
-            match fact.said {
-                Said::Client(client) => named = Some(client),
-                Said::GivesClient { client, .. } => given = Some(client),
-                Said::Owner { owner: hash, .. } => owner = Some(hash),
-                Said::Server(hash) => server = Some(hash),
+        for fact in facts {
+            match fact.kind {
+                FactKind::ArgumentClient(client) => named = Some(client),
+                FactKind::ResultClient { client, .. } => given = Some(client),
+                FactKind::Owner { owner: hash, .. } => owner = Some(hash),
+                FactKind::Server(hash) => server = Some(hash),
                 _ => {}
             }
         }
         let at = context.shown;
-        match (kind, did) {
-            (Nfs4::ExchangeId | Nfs4::Setclientid, Did::Done) => {
+        match (kind, outcome) {
+            (Nfs4::ExchangeId | Nfs4::Setclientid, OperationOutcome::Succeeded) => {
                 let Some(client) = given else { return };
                 let owner = owner.zip(server);
                 let number = self.client(client, owner, true, context, sink);
@@ -41,12 +41,12 @@ impl States {
                     self.unconfirmed(owner, number, at, sink);
                 }
             }
-            (Nfs4::SetclientidConfirm | Nfs4::Renew, Did::Done) => {
+            (Nfs4::SetclientidConfirm | Nfs4::Renew, OperationOutcome::Succeeded) => {
                 let Some(client) = named else { return };
                 let number = self.client(client, None, false, context, sink);
                 self.seen_client(number, client, context);
             }
-            (Nfs4::CreateSession, Did::Done) => {
+            (Nfs4::CreateSession, OperationOutcome::Succeeded) => {
                 let (Some(client), Some((session, fore))) =
                     (named, context.transaction.details.session.created)
                 else {
@@ -55,7 +55,7 @@ impl States {
                 let number = self.client(client, None, false, context, sink);
                 self.seen_client(number, client, context);
                 self.confirmed(number, client, at, sink);
-                self.names(session, number);
+                self.set_scope(session, number);
                 // The connection serves the session (RFC 8881, section 18.36.3).
                 self.line(context.transaction.connection).scope = Some(number);
                 if self.table.live(&(number, Identity::Session(session))).is_none() {
@@ -65,7 +65,7 @@ impl States {
                     self.table.add(new, sink);
                 }
             }
-            (Nfs4::DestroyClientid, Did::Done) => {
+            (Nfs4::DestroyClientid, OperationOutcome::Succeeded) => {
                 let Some(client) = named else { return };
                 if !self.clients.contains_key(&client) {
                     // It existed before the capture, and no other operation has named it.
@@ -76,13 +76,13 @@ impl States {
                     self.end_client(number, client, (End::Destroyed, End::Abandoned), at, sink);
                 }
             }
-            (Nfs4::DestroyClientid, Did::Unknown) => {
+            (Nfs4::DestroyClientid, OperationOutcome::Unknown) => {
                 let Some(client) = named else { return };
                 for number in self.clients.get(&client).cloned().unwrap_or_default() {
                     self.doubt(&(number, Identity::Client(client)), context.call);
                 }
             }
-            (_, Did::Failed(status @ (STALE_CLIENTID | EXPIRED))) => {
+            (_, OperationOutcome::Failed(status @ (STALE_CLIENTID | EXPIRED))) => {
                 let Some(client) = named else { return };
                 let end = if status == EXPIRED { End::Revoked } else { End::Lost };
                 for number in self.clients.remove(&client).unwrap_or_default() {
@@ -97,27 +97,31 @@ impl States {
     pub(super) fn session_operation(
         &mut self,
         kind: Nfs4,
-        said: &[StateFact],
-        did: Did,
+        facts: &[StateFact],
+        outcome: OperationOutcome,
         context: &Context<'_>,
         sink: Sink<'_>,
     ) {
-        let session = said.iter().find_map(|fact| match fact.said {
-            Said::Session(session) => Some(session),
+        let session = facts.iter().find_map(|fact| match fact.kind {
+            FactKind::Session(session) => Some(session),
             _ => None,
         });
         let Some(session) = session else { return };
-        let scope = match (self.sessions.get(&session), did) {
+        let scope = match (self.sessions.get(&session), outcome) {
             (Some(scope), _) => *scope,
-            (None, Did::Done) => self.unseen_session(session, context, sink),
+            (None, OperationOutcome::Succeeded) => self.unseen_session(session, context, sink),
             (None, _) => return,
         };
         let key = (scope, Identity::Session(session));
-        match (kind, did) {
-            (Nfs4::DestroySession, Did::Done) => _ = self.end(key, End::Destroyed, context.shown, sink),
-            (Nfs4::DestroySession, Did::Unknown) => self.doubt(&key, context.call),
-            (_, Did::Failed(BADSESSION | DEADSESSION)) => _ = self.end(key, End::Lost, context.shown, sink),
-            (_, Did::Done) => {
+        match (kind, outcome) {
+            (Nfs4::DestroySession, OperationOutcome::Succeeded) => {
+                _ = self.end(key, End::Destroyed, context.shown, sink)
+            }
+            (Nfs4::DestroySession, OperationOutcome::Unknown) => self.doubt(&key, context.call),
+            (_, OperationOutcome::Failed(BADSESSION | DEADSESSION)) => {
+                _ = self.end(key, End::Lost, context.shown, sink)
+            }
+            (_, OperationOutcome::Succeeded) => {
                 if let Some(lifetime) = self.table.live(&key) {
                     lifetime.see(context);
                 }
@@ -166,14 +170,14 @@ impl States {
             if *direction == Direction::Forward {
                 lifetime.uses += 1;
                 lifetime.highest_slot = lifetime.highest_slot.max(Some(slot));
-                if let Some(said) = details.session.sequenced {
-                    let slots = said.highest.saturating_add(1);
+                if let Some(results) = details.session.sequenced {
+                    let slots = results.highest.saturating_add(1);
                     lifetime.slots = lifetime.slots.max(Some(slots));
-                    is_revoked = said.flags & ALL_REVOKED != 0
+                    is_revoked = results.flags & ALL_REVOKED != 0
                         && lifetime.flags_now & ALL_REVOKED == 0
                         && lifetime.uses > 1;
-                    lifetime.flags |= said.flags;
-                    flags = Some((core::mem::replace(&mut lifetime.flags_now, said.flags), said.flags));
+                    lifetime.flags |= results.flags;
+                    flags = Some((core::mem::replace(&mut lifetime.flags_now, results.flags), results.flags));
                 }
             }
         }
@@ -229,14 +233,14 @@ impl States {
     /// session has a scope of its own.
     fn unseen_session(&mut self, session: SessionId, context: &Context<'_>, sink: Sink<'_>) -> u64 {
         let number = self.table.next_number();
-        self.names(session, number);
+        self.set_scope(session, number);
         let new = self.lifetime(Kind::Session, Identity::Session(session), number, context);
         self.table.add(new, sink);
         number
     }
 
     /// Stores the scope of a session.
-    fn names(&mut self, session: SessionId, scope: u64) {
+    fn set_scope(&mut self, session: SessionId, scope: u64) {
         if self.sessions.len() >= States::MOST_NAMES {
             let table = &mut self.table;
             self.sessions

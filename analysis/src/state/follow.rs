@@ -10,7 +10,7 @@ use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Message, Security, Transaction};
 use rdmascope_dissector::ulb::{
-    Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact, StateId, Text,
+    Callback, FactKind, Nfs4, Operation, OperationKind, SessionId, StateFact, StateId, Text,
 };
 use rdmascope_wire::nfs::nfsstat4::{
     ADMIN_REVOKED, BAD_STATEID, DELEG_REVOKED, EXPIRED, NOMATCHING_LAYOUT, STALE_STATEID,
@@ -66,13 +66,13 @@ pub(super) enum Early {
 
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Did {
+pub(super) enum OperationOutcome {
     /// It succeeded.
-    Done,
+    Succeeded,
     /// It failed with this status.
     Failed(u32),
     /// An earlier operation failed.
-    Nothing,
+    NotExecuted,
     /// Its status is not in the capture.
     Unknown,
 }
@@ -215,7 +215,7 @@ impl States {
     }
 
     fn observation(&mut self, observation: &Observation<'_>) {
-        match observation.what {
+        match observation.kind {
             Observed::Sent(sent) => self.latest = self.latest.max(sent.send.seen.time),
             Observed::Missing(_) => self.blind(observation.connection),
             Observed::Joined(Some(other)) => {
@@ -266,14 +266,14 @@ impl States {
             return self.seal(transaction.connection, true);
         }
         let is_read = |message: &Message| message.unread.is_none() && message.stop.is_none();
-        let is_heard = transaction.reply.as_ref().is_some_and(is_read)
+        let is_reply_decoded = transaction.reply.as_ref().is_some_and(is_read)
             && transaction.rpc_status == Some(rpc::Status::Success)
             && transaction.stop.is_none();
         if transaction.rpc_status.is_some_and(|status| status != rpc::Status::Success) {
             return;
         }
         let details = &transaction.details;
-        if !is_read(call) || (!is_heard && !details.states.is_empty()) {
+        if !is_read(call) || (!is_reply_decoded && !details.states.is_empty()) {
             self.table.summary.unread += 1;
             if !is_read(call) {
                 self.blind(transaction.connection);
@@ -296,7 +296,7 @@ impl States {
             self.line(transaction.connection).scope = context.scope;
             self.seal(transaction.connection, false);
         }
-        self.compound(&context, is_heard, sink);
+        self.compound(&context, is_reply_decoded, sink);
     }
 
     /// Notes whether calls on a connection are encrypted, for the connection and its client.
@@ -311,28 +311,28 @@ impl States {
     }
 
     /// Processes the operations of a COMPOUND or a CB_COMPOUND.
-    fn compound(&mut self, context: &Context<'_>, is_heard: bool, sink: Sink<'_>) {
+    fn compound(&mut self, context: &Context<'_>, is_reply_decoded: bool, sink: Sink<'_>) {
         let details = &context.transaction.details;
         if details.states.is_empty() {
             return;
         }
-        let mut facts = core::mem::take(&mut self.facts);
-        facts.clear();
-        facts.extend_from_slice(&details.states);
-        facts.sort_by_key(|fact| fact.operation);
-        let mut rest = &facts[..];
+        let mut all_facts = core::mem::take(&mut self.facts);
+        all_facts.clear();
+        all_facts.extend_from_slice(&details.states);
+        all_facts.sort_by_key(|fact| fact.operation);
+        let mut rest = &all_facts[..];
         let (mut current, mut saved) = (Current::default(), Current::default());
         // Lifetimes of files whose handles are not known yet.
         let mut nameless: Vec<(u64, u64)> = Vec::new();
         for (index, operation) in details.operations.iter().enumerate() {
             let count = rest.iter().take_while(|fact| usize::from(fact.operation) == index).count();
-            let (said, behind) = rest.split_at(count);
-            rest = behind;
-            let did = match operation.status {
-                Some(0) => Did::Done,
-                Some(status) => Did::Failed(status),
-                None if is_heard => Did::Nothing,
-                None => Did::Unknown,
+            let (facts, remaining) = rest.split_at(count);
+            rest = remaining;
+            let outcome = match operation.status {
+                Some(0) => OperationOutcome::Succeeded,
+                Some(status) => OperationOutcome::Failed(status),
+                None if is_reply_decoded => OperationOutcome::NotExecuted,
+                None => OperationOutcome::Unknown,
             };
             match operation.kind {
                 OperationKind::Nfs4(Nfs4::Putfh) => {
@@ -370,15 +370,17 @@ impl States {
                 OperationKind::Nfs4(Nfs4::Open) if operation.file_name.is_some() => current.handle = None,
                 _ => {}
             }
-            if said.is_empty() || did == Did::Nothing {
+            if facts.is_empty() || outcome == OperationOutcome::NotExecuted {
                 continue;
             }
             let begins = self.table.next_number();
             match operation.kind {
                 OperationKind::Nfs4(kind) => {
-                    self.operation(kind, operation, said, did, &mut current, context, sink);
+                    self.operation(kind, operation, facts, outcome, &mut current, context, sink);
                 }
-                OperationKind::Callback(kind) => self.callback(kind, operation, said, did, context, sink),
+                OperationKind::Callback(kind) => {
+                    self.callback(kind, operation, facts, outcome, context, sink)
+                }
                 _ => {}
             }
             if let Some(scope) = context.scope
@@ -387,7 +389,7 @@ impl States {
                 nameless.extend((begins..self.table.next_number()).map(|number| (scope, number)));
             }
         }
-        self.facts = facts;
+        self.facts = all_facts;
     }
 
     /// Processes an operation of a client.
@@ -396,8 +398,8 @@ impl States {
         &mut self,
         kind: Nfs4,
         operation: &Operation,
-        said: &[StateFact],
-        did: Did,
+        facts: &[StateFact],
+        outcome: OperationOutcome,
         current: &mut Current,
         context: &Context<'_>,
         sink: Sink<'_>,
@@ -408,9 +410,9 @@ impl States {
             | Nfs4::SetclientidConfirm
             | Nfs4::CreateSession
             | Nfs4::DestroyClientid
-            | Nfs4::Renew => return self.client_operation(kind, said, did, context, sink),
+            | Nfs4::Renew => return self.client_operation(kind, facts, outcome, context, sink),
             Nfs4::DestroySession | Nfs4::BindConnToSession => {
-                return self.session_operation(kind, said, did, context, sink);
+                return self.session_operation(kind, facts, outcome, context, sink);
             }
             _ => {}
         }
@@ -426,30 +428,35 @@ impl States {
             Nfs4::OffloadStatus if context.transaction.details.session.offload_ended => Some(End::Completed),
             _ => None,
         };
-        let what = kind_named(kind, said);
-        let names =
-            || said.iter().filter_map(|fact| if let Said::Names(id) = fact.said { Some(id) } else { None });
+        let state_kind = kind_named(kind, facts);
+        let names = || {
+            facts.iter().filter_map(|fact| {
+                if let FactKind::ArgumentStateId(id) = fact.kind { Some(id) } else { None }
+            })
+        };
         let is_one = names().nth(1).is_none();
         let mut named = None;
-        let mut tested = tested(said);
+        let mut tested = tested(facts);
         for (index, id) in names().enumerate() {
             let id = if is_current(&id) { current.stateid.unwrap_or(id) } else { id };
             let Some(identity) = Identity::of_stateid(&id) else { continue };
             let key = (scope, identity);
             named = Some(key);
-            let did = match did {
-                Did::Done if kind == Nfs4::TestStateid => tested(index),
-                did => did,
+            let outcome = match outcome {
+                OperationOutcome::Succeeded if kind == Nfs4::TestStateid => tested(index),
+                outcome => outcome,
             };
-            match did {
-                Did::Done => self.used(key, kind, what, ends.is_none(), &begin, sink),
-                Did::Failed(status) if is_one || kind == Nfs4::TestStateid => {
+            match outcome {
+                OperationOutcome::Succeeded => self.used(key, kind, state_kind, ends.is_none(), &begin, sink),
+                OperationOutcome::Failed(status) if is_one || kind == Nfs4::TestStateid => {
                     if let Some(end) = refusal(status) {
                         self.end(key, end, context.shown, sink);
                     }
                     continue;
                 }
-                Did::Unknown if ends.is_some() || matches!(kind, Nfs4::Locku | Nfs4::Layoutreturn) => {
+                OperationOutcome::Unknown
+                    if ends.is_some() || matches!(kind, Nfs4::Locku | Nfs4::Layoutreturn) =>
+                {
                     self.doubt(&key, context.call);
                     continue;
                 }
@@ -459,8 +466,8 @@ impl States {
                 self.end(key, end, context.shown, sink);
             }
         }
-        if did == Did::Done {
-            self.effects(kind, said, named, current, &begin, sink);
+        if outcome == OperationOutcome::Succeeded {
+            self.effects(kind, facts, named, current, &begin, sink);
         }
     }
 
@@ -468,32 +475,32 @@ impl States {
     fn effects(
         &mut self,
         kind: Nfs4,
-        said: &[StateFact],
+        facts: &[StateFact],
         named: Option<Key>,
         current: &mut Current,
         begin: &Begin<'_>,
         sink: Sink<'_>,
     ) {
         let Begin { context, operation, scope, .. } = *begin;
-        let opens = opens(said);
-        for fact in said {
-            match fact.said {
-                Said::Gives(id) => self.given(id, kind, said, named, current, begin, sink),
-                Said::Delegates { id, writes } => {
+        let opens = opens(facts);
+        for fact in facts {
+            match fact.kind {
+                FactKind::ResultStateId(id) => self.given(id, kind, facts, named, current, begin, sink),
+                FactKind::Delegation { id, writes } => {
                     let reclaimed = opens.is_some_and(|(_, claim)| claim == open_claim_type4::PREVIOUS);
                     if let Some(lifetime) = self.begin(&id, Kind::Delegation, begin, sink) {
                         (lifetime.access, lifetime.reclaimed) = (Some(Access::writing(writes)), reclaimed);
                     }
                 }
-                Said::GoesOn(id) => {
+                FactKind::OffloadStateId(id) => {
                     self.begin(&id, Kind::Copy, begin, sink);
                 }
-                Said::NoLayoutLeft => {
+                FactKind::NoLayoutLeft => {
                     if let Some(key) = named {
                         self.end(key, End::Returned, context.shown, sink);
                     }
                 }
-                Said::Layout { extent, .. } if kind == Nfs4::Layoutreturn && extent != FILE => {
+                FactKind::Layout { extent, .. } if kind == Nfs4::Layoutreturn && extent != FILE => {
                     self.layouts_returned(scope, extent, context, sink);
                 }
                 _ => {}
@@ -517,15 +524,15 @@ impl States {
         &mut self,
         id: StateId,
         kind: Nfs4,
-        said: &[StateFact],
+        facts: &[StateFact],
         named: Option<Key>,
         current: &mut Current,
         begin: &Begin<'_>,
         sink: Sink<'_>,
     ) {
         let Begin { context, operation, scope, .. } = *begin;
-        let shares = said.iter().find_map(|fact| match fact.said {
-            Said::Shares { access, deny } => Some((Access::of_share(access), Access::of_share(deny))),
+        let shares = facts.iter().find_map(|fact| match fact.kind {
+            FactKind::Share { access, deny } => Some((Access::of_share(access), Access::of_share(deny))),
             _ => None,
         });
         if !matches!(kind, Nfs4::Close | Nfs4::CopyNotify) {
@@ -538,7 +545,7 @@ impl States {
                     lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
                     lifetime.deny = Some(lifetime.deny.unwrap_or_default().with(deny));
                 }
-                if let Some((client, claim)) = opens(said) {
+                if let Some((client, claim)) = opens(facts) {
                     lifetime.reclaimed |= claim == open_claim_type4::PREVIOUS;
                     if context.minor_version == 0 {
                         lifetime.client = Some(client);
@@ -553,8 +560,8 @@ impl States {
                 }
             }
             Nfs4::Lock => {
-                let locks = said.iter().find_map(|fact| match fact.said {
-                    Said::Locks { kind, owner } => Some((kind, owner.is_some())),
+                let locks = facts.iter().find_map(|fact| match fact.kind {
+                    FactKind::Lock { kind, owner } => Some((kind, owner.is_some())),
                     _ => None,
                 });
                 let Some((type_, is_new)) = locks else { return };
@@ -573,8 +580,8 @@ impl States {
                 }
             }
             Nfs4::Layoutget => {
-                let mode = said.iter().find_map(|fact| match fact.said {
-                    Said::Layout { mode, .. } => Some(mode),
+                let mode = facts.iter().find_map(|fact| match fact.kind {
+                    FactKind::Layout { mode, .. } => Some(mode),
                     _ => None,
                 });
                 if let Some(lifetime) = self.begin(&id, Kind::Layout, begin, sink) {
@@ -609,26 +616,27 @@ impl States {
         &mut self,
         kind: Callback,
         operation: &Operation,
-        said: &[StateFact],
-        did: Did,
+        facts: &[StateFact],
+        outcome: OperationOutcome,
         context: &Context<'_>,
         sink: Sink<'_>,
     ) {
         let Some(scope) = context.scope else { return };
         let begin = Begin { context, operation, handle: operation.file_handle, scope };
-        let key = said.iter().find_map(|fact| match fact.said {
-            Said::Names(id) => Identity::of_stateid(&id).map(|identity| (scope, identity)),
+        let key = facts.iter().find_map(|fact| match fact.kind {
+            FactKind::ArgumentStateId(id) => Identity::of_stateid(&id).map(|identity| (scope, identity)),
             _ => None,
         });
         match (kind, key) {
             (Callback::Recall | Callback::Layoutrecall, Some(key)) => {
                 self.recalled(key, context.call);
-                if kind == Callback::Layoutrecall && did == Did::Failed(NOMATCHING_LAYOUT) {
+                if kind == Callback::Layoutrecall && outcome == OperationOutcome::Failed(NOMATCHING_LAYOUT) {
                     self.end(key, End::Returned, context.shown, sink);
                 }
             }
             (Callback::Layoutrecall, None) => {
-                let is_all = said.iter().any(|fact| matches!(fact.said, Said::Layout { extent: ALL, .. }));
+                let is_all =
+                    facts.iter().any(|fact| matches!(fact.kind, FactKind::Layout { extent: ALL, .. }));
                 // The file system of a file is unknown.
                 for lifetime in
                     self.table.of_scope(scope).filter(|lifetime| is_all && lifetime.kind == Kind::Layout)
@@ -637,16 +645,17 @@ impl States {
                 }
             }
             (Callback::Offload, Some(key)) => {
-                let failed =
-                    said.iter().any(|fact| matches!(fact.said, Said::OffloadStatus(status) if status != 0));
+                let failed = facts
+                    .iter()
+                    .any(|fact| matches!(fact.kind, FactKind::OffloadStatus(status) if status != 0));
                 let end = if failed { End::Failed } else { End::Completed };
                 if !self.end(key, end, context.call, sink) && self.table.settled(&key).is_none() {
                     self.early(key, Early::Ended(end, context.call));
                 }
             }
-            (Callback::PushDeleg, _) if did == Did::Done => {
-                for fact in said {
-                    if let Said::Delegates { id, writes } = fact.said
+            (Callback::PushDeleg, _) if outcome == OperationOutcome::Succeeded => {
+                for fact in facts {
+                    if let FactKind::Delegation { id, writes } = fact.kind
                         && let Some(lifetime) = self.begin(&id, Kind::Delegation, &begin, sink)
                     {
                         lifetime.access = Some(Access::writing(writes));
@@ -673,19 +682,19 @@ fn is_current(id: &StateId) -> bool {
 }
 
 /// The client ID and the claim of an OPEN.
-fn opens(said: &[StateFact]) -> Option<(u64, u32)> {
-    said.iter().find_map(|fact| match fact.said {
-        Said::Opens { client, claim } => Some((client, claim)),
+fn opens(facts: &[StateFact]) -> Option<(u64, u32)> {
+    facts.iter().find_map(|fact| match fact.kind {
+        FactKind::Open { client, claim } => Some((client, claim)),
         _ => None,
     })
 }
 
 /// The kind of state that an operation names with a stateid.
-fn kind_named(kind: Nfs4, said: &[StateFact]) -> Kind {
+fn kind_named(kind: Nfs4, facts: &[StateFact]) -> Kind {
     match kind {
         Nfs4::Close | Nfs4::OpenDowngrade | Nfs4::OpenConfirm => Kind::Open,
         Nfs4::Lock => {
-            let is_new = said.iter().any(|fact| matches!(fact.said, Said::Locks { owner: Some(_), .. }));
+            let is_new = facts.iter().any(|fact| matches!(fact.kind, FactKind::Lock { owner: Some(_), .. }));
             if is_new { Kind::Open } else { Kind::Lock }
         }
         Nfs4::Locku => Kind::Lock,
@@ -697,15 +706,15 @@ fn kind_named(kind: Nfs4, said: &[StateFact]) -> Kind {
 }
 
 /// The results of TEST_STATEID for each of its stateids, which must be requested in order.
-fn tested(said: &[StateFact]) -> impl FnMut(usize) -> Did {
-    let tested = said.iter().filter_map(|fact| match fact.said {
-        Said::Tested { index, status } => Some((index as usize, status)),
+fn tested(facts: &[StateFact]) -> impl FnMut(usize) -> OperationOutcome {
+    let tested = facts.iter().filter_map(|fact| match fact.kind {
+        FactKind::Tested { index, status } => Some((index as usize, status)),
         _ => None,
     });
     let mut tested = tested.peekable();
     move |index| {
         while tested.next_if(|(other, _)| *other < index).is_some() {}
         let status = tested.next_if(|(other, _)| *other == index);
-        status.map_or(Did::Done, |(_, status)| Did::Failed(status))
+        status.map_or(OperationOutcome::Succeeded, |(_, status)| OperationOutcome::Failed(status))
     }
 }

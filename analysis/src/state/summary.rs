@@ -68,7 +68,7 @@ impl Summary {
             }
         };
         line("total", &|kind| self.of(kind));
-        let began = |kind: Kind, so: Beginning| self.beginnings[kind as usize][so as usize];
+        let began = |kind: Kind, beginning: Beginning| self.beginnings[kind as usize][beginning as usize];
         line("begun before the capture", &|kind| began(kind, Beginning::Before));
         line("begun in an encrypted call", &|kind| began(kind, Beginning::Encrypted));
         line("begun before, or encrypted", &|kind| began(kind, Beginning::Unclear));

@@ -28,20 +28,20 @@ fn xdr(text: &str) -> Vec<u8> {
 
 /// A capture, built one transaction at a time.
 #[derive(Default)]
-pub(crate) struct Story {
+pub(crate) struct Capture {
     states: States,
     found: Vec<Lifetime>,
     /// All transactions.
-    pub(crate) told: Vec<Transaction>,
+    pub(crate) transactions: Vec<Transaction>,
     number: u64,
     pub(crate) connection: u32,
     /// The minor version.
     minor: u32,
 }
 
-impl Story {
-    pub(crate) fn new(minor: u32) -> Story {
-        Story { minor, connection: 1, ..Story::default() }
+impl Capture {
+    pub(crate) fn new(minor: u32) -> Capture {
+        Capture { minor, connection: 1, ..Capture::default() }
     }
 
     fn transaction(&mut self, direction: Direction, call: &str, reply: Option<&str>) -> Transaction {
@@ -70,45 +70,45 @@ impl Story {
         transaction
     }
 
-    fn tell(&mut self, transaction: &Transaction) {
-        let Story { states, found, told, .. } = self;
-        told.push(transaction.clone());
+    fn add(&mut self, transaction: &Transaction) {
+        let Capture { states, found, transactions, .. } = self;
+        transactions.push(transaction.clone());
         states.handle(&Event::Transaction(transaction), &mut |lifetime| found.push(lifetime.clone()));
     }
 
     /// Adds a COMPOUND. Operations and results are separated by `;`.
-    pub(crate) fn call(&mut self, call: &str, reply: &str) -> &mut Story {
+    pub(crate) fn call(&mut self, call: &str, reply: &str) -> &mut Capture {
         let transaction = self.transaction(Direction::Forward, call, Some(reply));
-        self.tell(&transaction);
+        self.add(&transaction);
         self
     }
 
     /// Adds a COMPOUND without a reply.
-    fn unanswered(&mut self, call: &str) -> &mut Story {
+    fn unanswered(&mut self, call: &str) -> &mut Capture {
         let transaction = self.transaction(Direction::Forward, call, None);
-        self.tell(&transaction);
+        self.add(&transaction);
         self
     }
 
     /// Adds a COMPOUND on the session.
-    pub(crate) fn on(&mut self, call: &str, reply: &str) -> &mut Story {
+    pub(crate) fn on(&mut self, call: &str, reply: &str) -> &mut Capture {
         self.call(&format!("{SEQUENCE};{call}"), &format!("{SEQUENCED};{reply}"))
     }
 
-    pub(crate) fn back(&mut self, call: &str, reply: &str) -> &mut Story {
+    pub(crate) fn back(&mut self, call: &str, reply: &str) -> &mut Capture {
         let (call, reply) = (format!("{CB_SEQUENCE};{call}"), format!("{CB_SEQUENCED};{reply}"));
         let transaction = self.transaction(Direction::Backward, &call, Some(&reply));
-        self.tell(&transaction);
+        self.add(&transaction);
         self
     }
 
     /// Adds EXCHANGE_ID and CREATE_SESSION, with which the session begins.
-    pub(crate) fn mounted(&mut self) -> &mut Story {
+    pub(crate) fn mounted(&mut self) -> &mut Capture {
         self.call(EXCHANGE, EXCHANGED).call(CREATE, CREATED)
     }
 
     fn end(mut self) -> (Vec<Lifetime>, Summary) {
-        let Story { states, found, .. } = &mut self;
+        let Capture { states, found, .. } = &mut self;
         states.finish(&mut |lifetime| found.push(lifetime.clone()));
         let summary = states.summary().clone();
         assert_eq!(End::ALL.iter().map(|end| summary.all(*end)).sum::<u64>(), found.len() as u64);
@@ -141,15 +141,15 @@ const CLOSE: &str = "22 'file';4 1 1 0 0 5";
 const CLOSED: &str = "22 0;4 0 2 0 0 5";
 
 #[test]
-fn lives_from_beginning_to_end() {
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on(READ, READ_DONE).on(CLOSE, CLOSED);
-    story.back("4 1 0 0 6 0 'file'", "4 0").on("22 'file';8 1 0 0 6", "22 0;8 0");
-    story.on("44 9 9 9 9", "44 0").call("57 h7", "57 0");
-    let (found, summary) = story.end();
-    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun(), one.uses)).collect();
+fn lifetimes_run_from_creation_to_end() {
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on(READ, READ_DONE).on(CLOSE, CLOSED);
+    capture.back("4 1 0 0 6 0 'file'", "4 0").on("22 'file';8 1 0 0 6", "22 0;8 0");
+    capture.on("44 9 9 9 9", "44 0").call("57 h7", "57 0");
+    let (found, summary) = capture.end();
+    let rows: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun(), one.uses)).collect();
     assert_eq!(
-        told,
+        rows,
         [
             (Kind::Open, End::Closed, true, 1),
             (Kind::Delegation, End::Returned, true, 0),
@@ -172,52 +172,52 @@ fn lives_from_beginning_to_end() {
 }
 
 #[test]
-fn what_failed_changes_nothing_and_what_has_no_reply_is_not_known() {
+fn failures_change_nothing_and_unanswered_ends_are_unknown() {
     // NFS4ERR_DELAY.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on(CLOSE, "22 0;4 10008");
-    assert_eq!(story.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Open)]);
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on(CLOSE, "22 0;4 10008");
+    assert_eq!(capture.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Open)]);
     // An operation after a failed one was not executed.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on(CLOSE, "22 70");
-    assert_eq!(story.ends()[2], (Kind::Open, End::Open));
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on(CLOSE, "22 70");
+    assert_eq!(capture.ends()[2], (Kind::Open, End::Open));
     // SEQUENCE failed.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).call(&format!("{SEQUENCE};{CLOSE}"), "53 10063");
-    assert_eq!(story.ends()[2], (Kind::Open, End::Open));
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).call(&format!("{SEQUENCE};{CLOSE}"), "53 10063");
+    assert_eq!(capture.ends()[2], (Kind::Open, End::Open));
     // Without a reply, and with a use that was sent later.
     let unanswered = || {
-        let mut story = Story::new(1);
-        story.mounted().on(OPEN, OPENED).unanswered(&format!("{SEQUENCE};{CLOSE}"));
-        story
+        let mut capture = Capture::new(1);
+        capture.mounted().on(OPEN, OPENED).unanswered(&format!("{SEQUENCE};{CLOSE}"));
+        capture
     };
-    let mut story = unanswered();
-    assert_eq!(story.states.summary().unread, 1);
-    story.on("22 'other'", "22 0");
-    assert_eq!(story.ends()[2..], [(Kind::Open, End::Unknown), (Kind::Delegation, End::Open)]);
-    let mut story = unanswered();
-    story.on(READ, READ_DONE);
-    assert_eq!(story.ends()[2], (Kind::Open, End::Open));
+    let mut capture = unanswered();
+    assert_eq!(capture.states.summary().unread, 1);
+    capture.on("22 'other'", "22 0");
+    assert_eq!(capture.ends()[2..], [(Kind::Open, End::Unknown), (Kind::Delegation, End::Open)]);
+    let mut capture = unanswered();
+    capture.on(READ, READ_DONE);
+    assert_eq!(capture.ends()[2], (Kind::Open, End::Open));
     // The same call again, on another connection.
-    let mut story = unanswered();
-    story.connection = 2;
-    story.on(CLOSE, CLOSED);
-    assert_eq!(story.ends()[2], (Kind::Open, End::Closed));
+    let mut capture = unanswered();
+    capture.connection = 2;
+    capture.on(CLOSE, CLOSED);
+    assert_eq!(capture.ends()[2], (Kind::Open, End::Closed));
 }
 
 #[test]
-fn what_was_there_before_is_known_by_its_use() {
-    let mut story = Story::new(1);
+fn earlier_state_is_found_by_its_use() {
+    let mut capture = Capture::new(1);
     // A stateid of unknown kind; a delegation; an open that is closed at once.
-    story
+    capture
         .on(READ, READ_DONE)
         .on("22 'file';8 1 0 0 6", "22 0;8 0")
         .on("22 'other';4 1 1 0 0 8", "22 0;4 0 2 0 0 8");
-    let (mut found, summary) = story.end();
+    let (mut found, summary) = capture.end();
     found.sort_by_key(|one| one.number);
-    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun())).collect();
+    let rows: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun())).collect();
     assert_eq!(
-        told,
+        rows,
         [
             (Kind::Session, End::Open, false),
             (Kind::Stateid, End::Open, false),
@@ -233,40 +233,40 @@ fn what_was_there_before_is_known_by_its_use() {
 }
 
 #[test]
-fn stateids_that_stand_for_none_or_for_the_current_one() {
-    let mut story = Story::new(1);
+fn special_stateids_are_resolved() {
+    let mut capture = Capture::new(1);
     // Anonymous, and READ bypass.
-    story.mounted().on("25 0 0 0 0 h0 5", "25 0 1 'bytes'");
-    story.on("25 4294967295 4294967295 4294967295 4294967295 h0 5", "25 0 1 'bytes'");
-    assert_eq!(story.ends().len(), 2);
+    capture.mounted().on("25 0 0 0 0 h0 5", "25 0 1 'bytes'");
+    capture.on("25 4294967295 4294967295 4294967295 4294967295 h0 5", "25 0 1 'bytes'");
+    assert_eq!(capture.ends().len(), 2);
     // OPEN, and CLOSE of the current stateid. The result of the CLOSE is not a stateid.
-    let mut story = Story::new(1);
-    story.mounted().on(
+    let mut capture = Capture::new(1);
+    capture.mounted().on(
         "22 'folder';18 1 1 0 h7 'owner' 0 0 'name';4 1 1 0 0 0",
         "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0;4 0 4294967295 0 0 0",
     );
-    assert_eq!(story.ends()[2..], [(Kind::Open, End::Closed)]);
+    assert_eq!(capture.ends()[2..], [(Kind::Open, End::Closed)]);
     // PUTFH clears the current stateid.
-    let mut story = Story::new(1);
-    story.mounted().on(
+    let mut capture = Capture::new(1);
+    capture.mounted().on(
         "22 'folder';18 1 1 0 h7 'owner' 0 0 'name';22 'file';4 1 1 0 0 0",
         "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0;22 0;4 10025",
     );
-    assert_eq!(story.ends()[2..], [(Kind::Open, End::Open)]);
+    assert_eq!(capture.ends()[2..], [(Kind::Open, End::Open)]);
 }
 
 #[test]
-fn a_client_id_that_is_replaced_takes_its_state_along() {
+fn a_replaced_client_id_loses_its_state() {
     let again = |verifier: u32, server: &str| {
-        let mut story = Story::new(1);
-        story.mounted().on(OPEN, OPENED);
-        story.connection = 2;
-        story.call(
+        let mut capture = Capture::new(1);
+        capture.mounted().on(OPEN, OPENED);
+        capture.connection = 2;
+        capture.call(
             &format!("42 h{verifier} 'owner' 257 0 0"),
             &format!("42 0 h8 1 131072 0 h0 '{server}' 'scope' 0"),
         );
-        story.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
-        story.ends()
+        capture.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
+        capture.ends()
     };
     let lost = [
         (Kind::Client, End::Lost),
@@ -285,53 +285,53 @@ fn a_client_id_that_is_replaced_takes_its_state_along() {
 #[test]
 fn a_client_id_without_a_session_is_replaced_by_the_next() {
     let next = EXCHANGED.replace("h7", "h6");
-    let mut story = Story::new(1);
-    story.call(EXCHANGE, &next).mounted().call(EXCHANGE, EXCHANGED);
-    let told = [(Kind::Client, End::Replaced), (Kind::Client, End::Open), (Kind::Session, End::Open)];
-    assert_eq!(story.ends(), told);
+    let mut capture = Capture::new(1);
+    capture.call(EXCHANGE, &next).mounted().call(EXCHANGE, EXCHANGED);
+    let expected = [(Kind::Client, End::Replaced), (Kind::Client, End::Open), (Kind::Session, End::Open)];
+    assert_eq!(capture.ends(), expected);
     // A client ID with a session stays, as long as the next one has none.
-    let mut story = Story::new(1);
-    story.mounted().call(EXCHANGE, &next);
-    assert!(story.ends().iter().all(|(_, end)| *end == End::Open));
+    let mut capture = Capture::new(1);
+    capture.mounted().call(EXCHANGE, &next);
+    assert!(capture.ends().iter().all(|(_, end)| *end == End::Open));
 }
 
 #[test]
-fn what_the_server_refuses_is_gone() {
+fn state_refused_by_the_server_has_ended() {
     for (status, end) in
         [(10011, End::Revoked), (10087, End::Revoked), (10025, End::Lost), (10008, End::Open)]
     {
-        let mut story = Story::new(1);
-        story.mounted().on(OPEN, OPENED).on(READ, &format!("22 0;25 {status}"));
-        assert_eq!(story.ends()[2], (Kind::Open, end), "{status}");
+        let mut capture = Capture::new(1);
+        capture.mounted().on(OPEN, OPENED).on(READ, &format!("22 0;25 {status}"));
+        assert_eq!(capture.ends()[2], (Kind::Open, end), "{status}");
     }
     // It still existed.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on(READ, "22 0;25 10025").on(READ, READ_DONE).on(CLOSE, CLOSED);
-    assert_eq!(story.ends()[2], (Kind::Open, End::Closed));
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on(READ, "22 0;25 10025").on(READ, READ_DONE).on(CLOSE, CLOSED);
+    assert_eq!(capture.ends()[2], (Kind::Open, End::Closed));
     // TEST_STATEID of the open and the delegation.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on("55 2 1 0 0 5 1 0 0 6", "55 0 2 0 10087");
-    assert_eq!(story.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Revoked)]);
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on("55 2 1 0 0 5 1 0 0 6", "55 0 2 0 10087");
+    assert_eq!(capture.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Revoked)]);
     // The session is gone; then a DESTROY_CLIENTID while state is left.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).call(SEQUENCE, "53 10052").call("57 h7", "57 0");
-    let ends = story.ends();
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).call(SEQUENCE, "53 10052").call("57 h7", "57 0");
+    let ends = capture.ends();
     assert_eq!(ends[..2], [(Kind::Client, End::Destroyed), (Kind::Session, End::Lost)]);
     assert_eq!(ends[2..], [(Kind::Open, End::Abandoned), (Kind::Delegation, End::Abandoned)]);
     // DESTROY_CLIENTID of a client ID that nothing else names: it existed before the capture.
-    let mut story = Story::new(1);
-    story.call("57 h7", "57 0").call("57 h8", "57 10022");
-    assert_eq!(story.ends(), [(Kind::Client, End::Destroyed)]);
+    let mut capture = Capture::new(1);
+    capture.call("57 h7", "57 0").call("57 h8", "57 10022");
+    assert_eq!(capture.ends(), [(Kind::Client, End::Destroyed)]);
     // SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, once: a later open is not revoked.
     let flagged = SEQUENCED.replace("15 15 0", "15 15 8");
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on("24", "24 0").call(SEQUENCE, &flagged);
-    story.call(
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on("24", "24 0").call(SEQUENCE, &flagged);
+    capture.call(
         &format!("{SEQUENCE};18 1 1 0 h7 'owner' 0 4"),
         &format!("{flagged};18 0 1 0 0 8 0 h0 h0 4 0 0"),
     );
-    story.call(SEQUENCE, &flagged);
-    let (mut found, _) = story.end();
+    capture.call(SEQUENCE, &flagged);
+    let (mut found, _) = capture.end();
     found.sort_by_key(|one| one.number);
     let ends: Vec<_> = found.iter().map(|one| one.end).collect();
     assert_eq!(ends, [End::Open, End::Open, End::Revoked, End::Revoked, End::Open]);
@@ -341,33 +341,33 @@ fn what_the_server_refuses_is_gone() {
 #[test]
 fn callbacks_may_come_early_and_late() {
     // CB_RECALL before the reply with the delegation.
-    let mut story = Story::new(1);
-    story.mounted().back("4 1 0 0 6 0 'file'", "4 0").on(OPEN, OPENED);
-    let (found, summary) = story.end();
+    let mut capture = Capture::new(1);
+    capture.mounted().back("4 1 0 0 6 0 'file'", "4 0").on(OPEN, OPENED);
+    let (found, summary) = capture.end();
     let delegation = found.iter().find(|one| one.kind == Kind::Delegation).unwrap();
     assert!(delegation.is_owed() && delegation.recalled.is_some());
     assert_eq!(summary.recalled(Kind::Delegation), [1, 1]);
     // A callback without a reply is reported when its connection ends, after the DELEGRETURN.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED);
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED);
     let recall = format!("{CB_SEQUENCE};4 1 0 0 6 0 'file'");
-    let recall = story.transaction(Direction::Backward, &recall, None);
-    story.on("22 'file';8 1 0 0 6", "22 0;8 0").tell(&recall);
-    let (found, _) = story.end();
+    let recall = capture.transaction(Direction::Backward, &recall, None);
+    capture.on("22 'file';8 1 0 0 6", "22 0;8 0").add(&recall);
+    let (found, _) = capture.end();
     let delegation = found.iter().find(|one| one.kind == Kind::Delegation).unwrap();
     assert_eq!((delegation.end, delegation.recalled.map(|at| at.frame)), (End::Returned, Some(40)));
     // COPY, with CB_OFFLOAD before and after its reply.
     let (copy, copied) = ("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 7 0 0 7 h0 0 h0 1 0");
     for (status, end) in [("0 0 h9 2 h0", End::Completed), ("28 h4", End::Failed)] {
         let offload = format!("15 'file' 1 0 0 7 {status}");
-        let (mut early, mut late) = (Story::new(2), Story::new(2));
+        let (mut early, mut late) = (Capture::new(2), Capture::new(2));
         early.mounted().on(OPEN, OPENED).back(&offload, "15 0").on(copy, copied);
         late.mounted().on(OPEN, OPENED).on(copy, copied).back(&offload, "15 0");
         assert_eq!((early.ends()[4], late.ends()[4]), ((Kind::Copy, end), (Kind::Copy, end)));
     }
-    let mut story = Story::new(2);
-    story.mounted().on(OPEN, OPENED).on(copy, copied);
-    assert_eq!(story.ends()[4], (Kind::Copy, End::Open));
+    let mut capture = Capture::new(2);
+    capture.mounted().on(OPEN, OPENED).on(copy, copied);
+    assert_eq!(capture.ends()[4], (Kind::Copy, End::Open));
 }
 
 #[test]
@@ -379,28 +379,28 @@ fn locks_end_with_their_last_range_or_their_open() {
     let unlock = |first: u32, length: u32| format!("22 'file';14 2 1 1 0 0 7 h{first} h{length}");
     let unlocked = "22 0;14 0 2 0 0 7";
     let begun = || {
-        let mut story = Story::new(1);
-        story.mounted().on(OPEN, OPENED).on(&lock(100, "h50"), locked).on(more, locked);
-        story
+        let mut capture = Capture::new(1);
+        capture.mounted().on(OPEN, OPENED).on(&lock(100, "h50"), locked).on(more, locked);
+        capture
     };
-    let of = |story: Story| {
-        let (found, _) = story.end();
+    let of = |capture: Capture| {
+        let (found, _) = capture.end();
         let lock = found.into_iter().find(|one| one.kind == Kind::Lock).unwrap();
         (lock.end, lock.ranges_text().unwrap_or_default())
     };
     assert_eq!(of(begun()), (End::Open, "100-149,200-209".to_owned()));
-    let mut story = begun();
-    story.on(&unlock(120, 85), unlocked);
-    assert_eq!(of(story), (End::Open, "100-119,205-209".to_owned()));
-    let mut story = begun();
-    story.on(&unlock(0, 300), unlocked);
-    assert_eq!(of(story), (End::Unlocked, String::new()));
-    let mut story = begun();
-    story.on(CLOSE, CLOSED);
-    assert_eq!(of(story), (End::Closed, "100-149,200-209".to_owned()));
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).on(&lock(7, "h18446744073709551615"), locked);
-    assert_eq!(of(story), (End::Open, "7-".to_owned()));
+    let mut capture = begun();
+    capture.on(&unlock(120, 85), unlocked);
+    assert_eq!(of(capture), (End::Open, "100-119,205-209".to_owned()));
+    let mut capture = begun();
+    capture.on(&unlock(0, 300), unlocked);
+    assert_eq!(of(capture), (End::Unlocked, String::new()));
+    let mut capture = begun();
+    capture.on(CLOSE, CLOSED);
+    assert_eq!(of(capture), (End::Closed, "100-149,200-209".to_owned()));
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on(&lock(7, "h18446744073709551615"), locked);
+    assert_eq!(of(capture), (End::Open, "7-".to_owned()));
 }
 
 #[test]
@@ -408,11 +408,12 @@ fn layouts_are_returned_file_by_file_or_all_at_once() {
     let get = "22 'file';50 0 1 2 h0 h9 h1 1 0 0 5 4096";
     let got = "22 0;50 0 1 1 0 0 6 1 h0 h4 1 1 'body'";
     let begun = || {
-        let mut story = Story::new(1);
-        story.mounted().on(get, got);
-        story
+        let mut capture = Capture::new(1);
+        capture.mounted().on(get, got);
+        capture
     };
-    let end = |story: Story| story.ends().into_iter().find(|(kind, _)| *kind == Kind::Layout).unwrap().1;
+    let end =
+        |capture: Capture| capture.ends().into_iter().find(|(kind, _)| *kind == Kind::Layout).unwrap().1;
     assert_eq!(end(begun()), End::Open);
     let part = "22 'file';51 0 1 3 1 h0 h9 1 0 0 6 ''";
     for (call, reply, expected) in [
@@ -422,27 +423,27 @@ fn layouts_are_returned_file_by_file_or_all_at_once() {
         // A file system is returned, but the file system of the file is unknown.
         ("22 'file';51 0 1 3 2", "22 0;51 0 0", End::Unknown),
     ] {
-        let mut story = begun();
-        story.on(call, reply);
-        assert_eq!(end(story), expected, "{call}");
+        let mut capture = begun();
+        capture.on(call, reply);
+        assert_eq!(end(capture), expected, "{call}");
     }
     // The client has no layout of the file.
-    let mut story = begun();
-    story.back("5 1 3 0 1 'file' h0 h9 1 0 0 6", "5 10060");
-    assert_eq!(end(story), End::Returned);
+    let mut capture = begun();
+    capture.back("5 1 3 0 1 'file' h0 h9 1 0 0 6", "5 10060");
+    assert_eq!(end(capture), End::Returned);
 }
 
 #[test]
-fn version_0_has_no_sessions() {
-    let mut story = Story::new(0);
-    story.call("35 h1 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "35 0 h7 h9").call("36 h7 h9", "36 0");
-    story.call(OPEN, OPENED);
-    story.connection = 2;
-    story.call(READ, READ_DONE).call(CLOSE, CLOSED).call("30 h7", "30 10022");
-    let (found, _) = story.end();
-    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.client)).collect();
+fn minor_version_0_has_no_sessions() {
+    let mut capture = Capture::new(0);
+    capture.call("35 h1 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "35 0 h7 h9").call("36 h7 h9", "36 0");
+    capture.call(OPEN, OPENED);
+    capture.connection = 2;
+    capture.call(READ, READ_DONE).call(CLOSE, CLOSED).call("30 h7", "30 10022");
+    let (found, _) = capture.end();
+    let rows: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.client)).collect();
     assert_eq!(
-        told,
+        rows,
         [
             (Kind::Open, End::Closed, Some(7)),
             // The owner of the delegation is unknown.
@@ -454,65 +455,65 @@ fn version_0_has_no_sessions() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED);
-    let mut encrypted = story.transaction(Direction::Forward, "24", None);
+fn encrypted_calls_are_capture_gaps() {
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED);
+    let mut encrypted = capture.transaction(Direction::Forward, "24", None);
     (encrypted.security, encrypted.details) = (Some(Security::GssPrivacy), Details::default());
-    story.tell(&encrypted);
-    let (found, summary) = story.end();
+    capture.add(&encrypted);
+    let (found, summary) = capture.end();
     assert_eq!(summary.encrypted, 1);
     let gaps: Vec<_> = found.iter().map(|one| one.capture_gap).collect();
     assert_eq!(gaps, [true; 4], "each may have ended unseen");
     // A later use shows that the open still existed.
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED).tell(&encrypted);
-    story.number += 10;
-    story.on(READ, READ_DONE);
-    let (found, _) = story.end();
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).add(&encrypted);
+    capture.number += 10;
+    capture.on(READ, READ_DONE);
+    let (found, _) = capture.end();
     let open = found.iter().find(|one| one.kind == Kind::Open).unwrap();
     assert!(!open.capture_gap);
 }
 
-/// The OPEN of a krb5p session is encrypted. Its CLOSE is not; the client sends it with its machine
-/// credential.
-/// A call that was not read may have returned the state.
+/// A call that was not parsed may have returned the state.
 #[test]
-fn what_an_unread_call_may_have_returned_is_not_abandoned() {
-    let mut story = Story::new(1);
-    story.mounted().on(OPEN, OPENED);
-    let mut unread = story.transaction(Direction::Forward, "24", None);
+fn state_that_an_unread_call_may_return_is_not_abandoned() {
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED);
+    let mut unread = capture.transaction(Direction::Forward, "24", None);
     unread.procedure = None;
-    story.tell(&unread);
-    story.number += 1;
-    story.call("57 h7", "57 0");
-    let ends = story.ends();
+    capture.add(&unread);
+    capture.number += 1;
+    capture.call("57 h7", "57 0");
+    let ends = capture.ends();
     assert_eq!(ends[0], (Kind::Client, End::Destroyed));
     assert!(ends[1..].iter().all(|(_, end)| *end == End::Unknown), "{ends:?}");
 }
 
+/// The OPEN of a krb5p session is encrypted. Its CLOSE is not; the client sends it with its machine
+/// credential.
 #[test]
-fn what_begins_in_an_encrypted_call_was_not_there_before() {
+fn state_may_begin_in_an_encrypted_call() {
     let beginnings = |is_new: bool, is_encrypted: bool| {
-        let mut story = Story::new(1);
+        let mut capture = Capture::new(1);
         if is_new {
-            story.mounted();
+            capture.mounted();
         }
         if is_encrypted {
-            let mut encrypted = story.transaction(Direction::Forward, "24", None);
+            let mut encrypted = capture.transaction(Direction::Forward, "24", None);
             (encrypted.security, encrypted.details) = (Some(Security::GssPrivacy), Details::default());
-            story.tell(&encrypted);
-            story.number += 1;
+            capture.add(&encrypted);
+            capture.number += 1;
         }
-        story.on(CLOSE, CLOSED);
-        let (found, summary) = story.end();
+        capture.on(CLOSE, CLOSED);
+        let (found, summary) = capture.end();
         let open = found.iter().find(|one| one.kind == Kind::Open).expect("it was closed");
         assert_eq!((open.is_begun(), open.duration()), (false, None));
         let lines: Vec<_> =
             summary.lines().into_iter().filter(|(about, _)| about.starts_with("begun")).collect();
         (
             open.beginning,
-            lines.into_iter().map(|(about, what)| format!("{about}: {what}")).collect::<Vec<_>>(),
+            lines.into_iter().map(|(about, text)| format!("{about}: {text}")).collect::<Vec<_>>(),
         )
     };
     let (beginning, lines) = beginnings(true, true);
@@ -525,14 +526,14 @@ fn what_begins_in_an_encrypted_call_was_not_there_before() {
 
 #[test]
 fn the_table_is_bounded() {
-    let mut story = Story::new(1);
-    story.mounted();
+    let mut capture = Capture::new(1);
+    capture.mounted();
     for number in 0..Table::MOST_LIVE as u32 {
-        story.on("22 'file';25 1 0 0 5 h0 5", "22 0;25 0 1 'bytes'");
+        capture.on("22 'file';25 1 0 0 5 h0 5", "22 0;25 0 1 'bytes'");
         let open = "18 1 1 0 h7 'owner' 0 4";
-        story.on(open, &format!("18 0 1 1 1 {number} 0 h0 h0 4 0 0"));
+        capture.on(open, &format!("18 0 1 1 1 {number} 0 h0 h0 4 0 0"));
     }
-    let (found, summary) = story.end();
+    let (found, summary) = capture.end();
     // The client ID and the session of the mount, the stateid of the READs, and the opens.
     assert_eq!(found.len(), Table::MOST_LIVE + 3);
     assert_eq!(summary.all(End::NotFollowed), 3);
@@ -563,14 +564,16 @@ fn ranges_are_joined_and_bounded() {
     (0..200).for_each(|at| ranges.add(at * 10, 5));
     assert_eq!(ranges.list().len(), Ranges::MOST);
     ranges.remove(0, 10_000);
-    assert!(ranges.list().is_empty() && !ranges.is_empty(), "which are left is not known");
+    assert!(ranges.list().is_empty() && !ranges.is_empty(), "the remaining ranges are unknown");
 }
 
 proptest! {
     /// For any operations in any order with any results, the counts are right and each number
     /// occurs once.
     #[test]
-    fn any_order(steps in proptest::collection::vec((0usize..18, 0u32..4, 0usize..4), 0..60)) {
+    fn any_order_of_operations_gives_consistent_lifetimes(
+        steps in proptest::collection::vec((0usize..18, 0u32..4, 0usize..4), 0..60),
+    ) {
         const STEPS: [(&str, &str); 18] = [
             (EXCHANGE, EXCHANGED),
             (CREATE, CREATED),
@@ -591,18 +594,18 @@ proptest! {
             ("55 2 1 0 0 5 1 0 0 6", "55 0 2 10025 0"),
             ("35 h1 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "35 0 h7 h9"),
         ];
-        let mut story = Story::new(1);
+        let mut capture = Capture::new(1);
         for (step, connection, how) in steps {
             let (call, reply) = STEPS[step];
-            story.connection = connection;
+            capture.connection = connection;
             match how {
-                0 => story.call(call, reply),
-                1 => story.on(call, reply),
-                2 => story.unanswered(&format!("{SEQUENCE};{call}")),
-                _ => story.back("4 1 0 0 6 0 'file'", "4 0"),
+                0 => capture.call(call, reply),
+                1 => capture.on(call, reply),
+                2 => capture.unanswered(&format!("{SEQUENCE};{call}")),
+                _ => capture.back("4 1 0 0 6 0 'file'", "4 0"),
             };
         }
-        let (mut found, _) = story.end();
+        let (mut found, _) = capture.end();
         found.sort_by_key(|one| one.number);
         let numbers: Vec<u64> = found.iter().map(|one| one.number).collect();
         prop_assert_eq!(numbers, (1..=found.len() as u64).collect::<Vec<_>>());

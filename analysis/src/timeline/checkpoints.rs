@@ -25,9 +25,9 @@ impl Checkpoints {
         Checkpoints { kept: vec![first], spacing: spacing.max(1), budget, bytes: 0 }
     }
 
-    /// Keeps a snapshot of the state, if the spacing asks for one at its record.
+    /// Keeps a snapshot of the state if one is due at its record.
     #[inline]
-    pub(super) fn offer(&mut self, state: &State) {
+    pub(super) fn keep_if_due(&mut self, state: &State) {
         if state.record.is_multiple_of(self.spacing) {
             self.keep(state);
         }

@@ -18,7 +18,7 @@ impl Records for Vec<Record<'_>> {
     }
 }
 
-/// Everything that can be asked about a moment.
+/// All state that can be queried at a moment.
 fn digest(now: &Now<'_>) -> String {
     let connections: Vec<Connection> = now.connections().collect();
     let open: Vec<_> = now.open_transactions().map(|open| (open, open.progress().count())).collect();
@@ -59,17 +59,17 @@ fn live(config: Config, records: &[Record<'_>]) -> Timeline {
 
 /// A timeline with inventories of a kernel: before the first record, again after some records, and
 /// before or after the time.
-fn knowing(config: Config, records: &[Record<'_>]) -> Timeline {
+fn with_notes(config: Config, records: &[Record<'_>]) -> Timeline {
     let mut timeline = Timeline::new(config, Judge::default());
     timeline.take_note(&KNOWN);
     for record in records {
         timeline.take(record);
-        let telling = record.number % 89;
-        if telling == 5 {
+        let phase = record.number % 89;
+        if phase == 5 {
             timeline.take_note(&KNOWN);
         }
         timeline.handle_time(record.time);
-        if telling < 2 {
+        if phase < 2 {
             timeline.take_note(&KNOWN);
         }
     }
@@ -97,7 +97,7 @@ fn inventory_of(connections: impl Iterator<Item = Connection>) -> Note {
 /// One of the three constructors above.
 type Run = fn(Config, &[Record<'_>]) -> Timeline;
 
-/// The digest and the whole state of a run that stops after this record.
+/// The digest and the complete state of a run that stops after this record.
 fn fresh(run: Run, records: &[Record<'_>], number: u64) -> (String, String) {
     let timeline = run(config(), &records[..number as usize]);
     (digest(&timeline.latest()), format!("{:?}", timeline.latest))
@@ -109,10 +109,10 @@ fn walk(run: Run, config: Config, records: &[Record<'_>], steps: &[prop::sample:
     assert!(timeline.checkpoint_bytes() <= config.budget);
     for step in steps {
         let number = step.index(records.len() + 1) as u64;
-        let now = timeline.seek(&records, Moment::Record(number)).expect("every record is there");
+        let now = timeline.seek(&records, Moment::Record(number)).expect("every record is available");
         assert_eq!(now.record(), number);
-        let (said, state) = fresh(run, records, number);
-        same(number, &digest(&now), &said);
+        let (expected, state) = fresh(run, records, number);
+        same(number, &digest(&now), &expected);
         same(number, &format!("{:?}", timeline.shown), &state);
     }
 }
@@ -136,9 +136,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_walk_over_a_sample_leads_to_what_a_fresh_run_does(
+    fn seeks_in_a_sample_match_a_fresh_run(
         which in 0..samples::MOUNTS.len(),
-        run in prop::sample::select(&[timeline as Run, live, knowing][..]),
+        run in prop::sample::select(&[timeline as Run, live, with_notes][..]),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         spacing in 1u64..400,
         budget in prop::sample::select(&[0usize, 200_000, 2_000_000, 64 << 20][..]),
@@ -152,9 +152,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn any_walk_over_any_session_leads_to_what_a_fresh_run_does(
+    fn seeks_in_any_session_match_a_fresh_run(
         path in prop::sample::select(corpus()),
-        run in prop::sample::select(&[timeline as Run, live, knowing][..]),
+        run in prop::sample::select(&[timeline as Run, live, with_notes][..]),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         spacing in 1u64..40,
         budget in prop::sample::select(&[0usize, 100_000, 64 << 20][..]),
@@ -169,7 +169,7 @@ proptest! {
 /// The sessions in the fuzzing corpus.
 fn corpus() -> Vec<std::path::PathBuf> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
-    let entries = std::fs::read_dir(folder).expect("the corpus is there");
+    let entries = std::fs::read_dir(folder).expect("the corpus exists");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
     paths.sort();
     paths
@@ -178,7 +178,7 @@ fn corpus() -> Vec<std::path::PathBuf> {
 /// A capture that begins in the middle of a connection. The archive returns the kernel's note about
 /// the connection, so it is known at every moment and in every replay.
 #[test]
-fn what_a_kernel_told_is_known_at_every_moment() {
+fn kernel_notes_apply_at_every_moment() {
     let capture = samples::capture("nfs3-basic");
     let note = inventory_of(session::run(&capture).connections.into_iter());
     let is_cm = |record: &Record<'_>| record.data[42] == 0x64;
@@ -206,17 +206,17 @@ fn what_a_kernel_told_is_known_at_every_moment() {
     }
     let mut connections = Vec::new();
     let all = 1..=archive.records();
-    let mut tell = |happening: Happening<'_>| {
+    let mut see = |happening: Happening<'_>| {
         if let Happening::Event(Event::Packet(packet)) = happening {
             connections.extend(packet.connection);
         }
     };
-    timeline.replay(&archive, all, true, &mut tell).unwrap();
+    timeline.replay(&archive, all, true, &mut see).unwrap();
     assert!(connections.len() > 300 && connections.iter().all(|one| *one == ConnectionId(1)));
 }
 
 #[test]
-fn findings_and_transactions_are_those_of_a_run_without_a_timeline() {
+fn results_match_a_run_without_a_timeline() {
     let mut capture = samples::capture("nfs3-lossy");
     // A reply that grants no credits is found at once, retransmissions at the end.
     let server = rdmascope_tests::mutate::SERVER;
@@ -246,16 +246,16 @@ fn findings_and_transactions_are_those_of_a_run_without_a_timeline() {
     assert!(latest.found() > 0 && all.len() > latest.found() as usize, "some at the end, some before");
     assert_eq!(all, found);
     for (number, expected) in (1..).zip(&transactions).step_by(7).chain((1..).zip(&transactions).last()) {
-        let transaction = timeline.transaction(&records, number).expect("every record is there");
+        let transaction = timeline.transaction(&records, number).expect("every record is available");
         assert_eq!(format!("{:?}", transaction.expect("it has ended")), *expected);
     }
     for number in [0, transactions.len() as u64 + 1] {
-        assert!(timeline.transaction(&records, number).expect("every record is there").is_none());
+        assert!(timeline.transaction(&records, number).expect("every record is available").is_none());
     }
 }
 
 #[test]
-fn what_time_ended_is_found_again() {
+fn deadlines_apply_again_after_a_seek() {
     let capture = samples::capture("nfs3-lossy");
     let records: Vec<Record<'_>> = session::records(&capture).collect();
     let mut timeline = Timeline::new(config(), Judge::default());
@@ -265,40 +265,40 @@ fn what_time_ended_is_found_again() {
         timeline.latest().engine().next_deadline()
     });
     let (number, deadline) = (timeline.taken(), deadline.expect("packets that wait"));
-    assert_eq!(timeline.told, [], "nothing was due before");
+    assert_eq!(timeline.inputs, [], "nothing was due before");
     timeline.handle_time(deadline);
-    assert_eq!(timeline.told, [(number, Told::Time(deadline))]);
+    assert_eq!(timeline.inputs, [(number, Input::Time(deadline))]);
     let ended = digest(&timeline.latest());
     assert_ne!(timeline.latest().engine().next_deadline(), Some(deadline));
     for sought in [number - 1, number] {
-        timeline.seek(&records, Moment::Record(sought)).expect("every record is there");
+        timeline.seek(&records, Moment::Record(sought)).expect("every record is available");
     }
     assert_eq!(digest(&timeline.shown()), ended);
 }
 
 #[test]
-fn a_replay_tells_of_its_records_and_of_no_others() {
+fn a_replay_covers_exactly_its_records() {
     let capture = samples::capture("nfs4.1-basic");
     let records: Vec<Record<'_>> = session::records(&capture).collect();
     let timeline = timeline(Config { spacing: 64, ..config() }, &records);
-    let tell = |range: RangeInclusive<u64>| {
+    let replay = |range: RangeInclusive<u64>| {
         let (mut packets, mut others) = (Vec::new(), Vec::new());
-        let told = timeline.replay(&records, range, true, &mut |happening| match happening {
+        let result = timeline.replay(&records, range, true, &mut |happening| match happening {
             Happening::Event(Event::Packet(packet)) => packets.push(packet.record.number),
             other => others.push(format!("{other:?}")),
         });
-        told.expect("every record is there");
+        result.expect("every record is available");
         (packets, others)
     };
-    let whole = tell(1..=400);
-    assert!(whole.0.iter().copied().eq(1..=400));
-    let (first, second) = (tell(1..=150), tell(151..=400));
+    let all = replay(1..=400);
+    assert!(all.0.iter().copied().eq(1..=400));
+    let (first, second) = (replay(1..=150), replay(151..=400));
     assert!(second.0.iter().copied().eq(151..=400));
-    assert_eq!([first.1, second.1].concat(), whole.1);
+    assert_eq!([first.1, second.1].concat(), all.1);
 }
 
 #[test]
-fn a_time_is_the_moment_before_the_first_later_record() {
+fn seek_by_time_stops_before_the_first_later_record() {
     let capture = samples::capture("nfs3-basic");
     let mut records: Vec<Record<'_>> = session::records(&capture).take(3000).collect();
     // One record is late: the records after it are not shown before its time.
@@ -307,7 +307,7 @@ fn a_time_is_the_moment_before_the_first_later_record() {
     for number in [0usize, 1, 700, 1023, 1024, 1025, 1400, 1499, 1500] {
         let time = records[number].time;
         let expected = records.iter().take_while(|record| record.time <= time).count();
-        let now = timeline.seek(&records, Moment::Time(time)).expect("every record is there");
+        let now = timeline.seek(&records, Moment::Time(time)).expect("every record is available");
         assert_eq!(now.record(), expected as u64, "the time of record {}", number + 1);
     }
     let before = Time(records[0].time.0 - 1);
@@ -317,7 +317,7 @@ fn a_time_is_the_moment_before_the_first_later_record() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told() {
+fn unreachable_records_are_an_error() {
     let capture = samples::capture("nfs4.1-basic");
     let records: Vec<Record<'_>> = session::records(&capture).take(500).collect();
     let mut timeline = timeline(Config { spacing: 100, ..config() }, &records);
@@ -340,7 +340,7 @@ fn what_cannot_be_shown_is_told() {
 }
 
 #[test]
-fn checkpoints_thin_out_as_the_budget_asks() {
+fn checkpoints_thin_out_to_fit_the_budget() {
     let capture = samples::capture("nfs3-basic");
     let records: Vec<Record<'_>> = session::records(&capture).collect();
     let all = timeline(Config { spacing: 50, budget: usize::MAX, ..config() }, &records);
@@ -354,22 +354,23 @@ fn checkpoints_thin_out_as_the_budget_asks() {
 }
 
 #[test]
-fn findings_beyond_the_list_are_counted_and_told_in_a_replay() {
+fn unlisted_findings_are_counted_and_replayed() {
     let capture = samples::capture("nfs3-lossy");
     let records: Vec<Record<'_>> = session::records(&capture).collect();
     let all = timeline(config(), &records);
     let few = timeline(Config { findings: 0, ..config() }, &records);
     assert_eq!((few.latest().findings().len(), few.latest().found()), (0, all.latest().found()));
-    let mut told = 0;
-    let count = &mut |happening: Happening<'_>| told += u64::from(matches!(happening, Happening::Finding(_)));
-    few.replay(&records, 1..=records.len() as u64, false, count).expect("every record is there");
-    assert_eq!(told, few.latest().found());
+    let mut replayed = 0;
+    let count =
+        &mut |happening: Happening<'_>| replayed += u64::from(matches!(happening, Happening::Finding(_)));
+    few.replay(&records, 1..=records.len() as u64, false, count).expect("every record is available");
+    assert_eq!(replayed, few.latest().found());
 }
 
 /// Two packets of each of 17,000 spoofed flows. The state stays within the bound, evictions are
 /// counted, and a seek gives the same state.
 #[test]
-fn connections_give_way_where_memory_is_bounded() {
+fn bounded_memory_evicts_connections() {
     const MOST: usize = 32 << 20;
     let packets = (0..34_000).map(|number| {
         let data = Kind::Call.frame(number / 2, number % 2);
@@ -383,7 +384,7 @@ fn connections_give_way_where_memory_is_bounded() {
     let mut given_up = 0;
     for record in &records {
         let dissected = Dissected::new(record, &Default::default());
-        timeline.take_telling(record, &dissected, &mut |happening| {
+        timeline.take_reporting(record, &dissected, &mut |happening| {
             given_up += u64::from(matches!(happening, Happening::Event(Event::Eviction(_))));
         });
         if record.number == LOOK {
@@ -393,7 +394,7 @@ fn connections_give_way_where_memory_is_bounded() {
     assert!(given_up > 5_000 && timeline.latest().totals().evictions == given_up, "{given_up}");
     let last = digest(&timeline.latest());
     for number in [LOOK - 1, LOOK, 34_000] {
-        timeline.seek(&records, Moment::Record(number)).expect("every record is there");
+        timeline.seek(&records, Moment::Record(number)).expect("every record is available");
     }
     assert_eq!(digest(&timeline.shown()), last);
 }

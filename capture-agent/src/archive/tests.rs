@@ -47,7 +47,7 @@ fn agrees(paths: &[PathBuf], stride: u64, budget: usize) -> Archive {
     for _ in 0..records.len() * 2 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let number = (state >> 33) % records.len() as u64 + 1;
-        let found = archive.record(number).expect("there are so many");
+        let found = archive.record(number).expect("the archive has this record");
         assert_eq!(seen(&found), records[number as usize - 1]);
         if number.is_multiple_of(64) {
             let rest: Vec<Seen> = archive.walk(number).map(|record| seen(&record)).collect();
@@ -95,7 +95,7 @@ fn pcapng() -> Vec<u8> {
 }
 
 #[test]
-fn every_record_by_its_number() {
+fn records_are_found_by_number() {
     let mut all = captures();
     all.extend([pcap(5, 2000), pcapng()]);
     for bytes in all {
@@ -107,7 +107,7 @@ fn every_record_by_its_number() {
 }
 
 #[test]
-fn of_several_files() {
+fn records_of_several_files_are_found_by_number() {
     let files = [pcap(0, 700), pcap(100, 30), pcapng(), LITTLE.pcap(0xa1b2_c3d4, 1, &[]), pcap(90, 700)];
     let files = files.map(|bytes| file(&bytes));
     let paths = files.each_ref().map(|file| file.path().to_owned());
@@ -119,7 +119,7 @@ fn of_several_files() {
 /// Notes are found where a reader of the files finds them: before the first packet, between two,
 /// and after the last.
 #[test]
-fn notes_stay_where_they_are() {
+fn notes_keep_their_positions() {
     let written = |first: i64, packets: i64| {
         let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
         writer.note(NoteKind::Inventory, format!("before {first}").as_bytes()).unwrap();
@@ -143,7 +143,7 @@ fn notes_stay_where_they_are() {
                 writer.note(NoteKind::Inventory, format!("again {packet}").as_bytes()).unwrap();
             }
         }
-        writer.note(NoteKind::Trace, b"behind all").unwrap();
+        writer.note(NoteKind::Trace, b"at the end").unwrap();
         writer.finish().unwrap()
     };
     let files = [written(0, 60), written(105, 600), written(50, 0), pcap(0, 40)].map(|bytes| file(&bytes));
@@ -152,17 +152,17 @@ fn notes_stay_where_they_are() {
         let archive = agrees(&paths[..1], stride, BUDGET);
         assert_eq!(archive.notes.len(), 1 + 2 * 9 + 1);
         assert_eq!(archive.notes(1).count(), 1);
-        assert_eq!(archive.notes(61).map(|note| note.bytes).collect::<Vec<_>>(), [b"behind all"]);
+        assert_eq!(archive.notes(61).map(|note| note.bytes).collect::<Vec<_>>(), [b"at the end"]);
         agrees(&paths, stride, BUDGET);
     }
 }
 
 #[test]
-fn compressed_cut_and_damaged() {
+fn compressed_truncated_and_damaged_files_are_read() {
     let mut bytes = pcap(5, 900);
-    let mut whole = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    whole.write_all(&bytes).unwrap();
-    let gzip = whole.finish().unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&bytes).unwrap();
+    let gzip = encoder.finish().unwrap();
     let zstd = zstd::encode_all(&bytes[..], 0).unwrap();
     bytes.truncate(bytes.len() - 3);
     let cut = bytes.clone();
@@ -178,7 +178,7 @@ fn compressed_cut_and_damaged() {
 }
 
 #[test]
-fn marks_take_what_they_may() {
+fn marks_stay_within_the_budget() {
     let [one, other] = [file(&pcap(5, 3000)), file(&pcapng())];
     let paths = [one.path().to_owned(), other.path().to_owned()];
     let budget = 4000;
@@ -193,7 +193,7 @@ fn marks_take_what_they_may() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error() {
+fn unreadable_input_is_an_error() {
     let mut damaged = pcap(1, 1);
     damaged[32..36].fill(0xff);
     let damaged = file(&damaged);
@@ -204,7 +204,7 @@ fn what_cannot_be_read_is_an_error() {
 
 /// The mapping is a copy of the file.
 #[test]
-fn a_file_that_shrinks_is_still_there() {
+fn shrinking_file_does_not_affect_the_archive() {
     let bytes = pcap(5, 900);
     let file = file(&bytes);
     let archive = Archive::open(&[file.path().to_owned()], None).unwrap();

@@ -121,7 +121,7 @@ fn large() -> Vec<u8> {
 }
 
 #[test]
-fn every_source_gives_the_same() {
+fn all_sources_give_the_same_records() {
     for (index, bytes) in captures().into_iter().chain([large()]).enumerate() {
         let file = Temporary::new(&format!("same-{index}"), &bytes);
         let expected = all(file.open());
@@ -146,13 +146,13 @@ fn every_source_gives_the_same() {
 }
 
 #[test]
-fn a_cut_is_told_and_loses_nothing_before_it() {
+fn truncation_is_reported_after_the_complete_records() {
     for (index, bytes) in captures().into_iter().enumerate() {
-        let whole = all(pipe(&bytes, 100)).0;
+        let complete = all(pipe(&bytes, 100)).0;
         for length in 4..bytes.len() {
             let file = Temporary::new(&format!("cut-{index}"), &bytes[..length]);
             let (records, cut, error) = all(file.open());
-            assert_eq!(records, whole[..records.len()]);
+            assert_eq!(records, complete[..records.len()]);
             assert_eq!(error, None);
             if let Some(cut) = cut {
                 assert_eq!(cut.offset + cut.available, length as u64);
@@ -169,15 +169,15 @@ fn a_cut_is_told_and_loses_nothing_before_it() {
 }
 
 #[test]
-fn compressed_data_cut_short() {
+fn truncated_compressed_data_is_reported() {
     let bytes = large();
-    let whole = all(pipe(&bytes, 4096)).0;
+    let complete = all(pipe(&bytes, 4096)).0;
     for compressed in [gzip(&bytes), zstd(&bytes)] {
         for length in [4, 9, 20, compressed.len() / 2, compressed.len() - 1] {
             let (records, cut, error) = all(pipe(&compressed[..length], 4096));
             assert_eq!(error, None, "{length}");
             assert!(cut.is_some(), "{length}");
-            assert_eq!(records, whole[..records.len()]);
+            assert_eq!(records, complete[..records.len()]);
         }
         let (records, _, _) = all(pipe(&compressed[..compressed.len() / 2], 4096));
         assert!(records.len() > 100);
@@ -185,9 +185,9 @@ fn compressed_data_cut_short() {
 }
 
 #[test]
-fn compressed_data_damaged() {
+fn damaged_compressed_data_is_reported() {
     let bytes = large();
-    let whole = all(pipe(&bytes, 4096)).0;
+    let complete = all(pipe(&bytes, 4096)).0;
     for mut compressed in [gzip(&bytes), zstd(&bytes)] {
         let at = compressed.len() - 2000;
         compressed[at..at + 100].fill(0x55);
@@ -195,16 +195,16 @@ fn compressed_data_damaged() {
         // Found by the decoder, or by the framer if the decoder delivers wrong bytes first.
         assert!(error.is_some() || cut.is_some());
         assert!(records.len() > 100);
-        assert_eq!(records[..100], whole[..100]);
+        assert_eq!(records[..100], complete[..100]);
     }
     let file = [gzip(&bytes), b"trailing garbage".to_vec()].concat();
     let (records, _, error) = all(pipe(&file, 4096));
-    assert_eq!(records, whole);
+    assert_eq!(records, complete);
     assert!(error.unwrap().contains("cannot be decompressed further"));
 }
 
 #[test]
-fn damage_in_the_middle() {
+fn damage_is_an_error_after_the_records_before_it() {
     let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"a"), (2, 0, 1, b"b"), (3, 0, 1, b"c")]);
     bytes[24 + 17 + 8 + 3] = 0xff;
     let expected =
@@ -223,7 +223,7 @@ fn damage_in_the_middle() {
 }
 
 #[test]
-fn what_is_no_capture() {
+fn inputs_without_a_capture_are_errors() {
     let error = |capture: Result<Capture, Error>| capture.err().unwrap().to_string();
     let name = "pipe: ";
     assert_eq!(
@@ -244,7 +244,7 @@ fn what_is_no_capture() {
 }
 
 #[test]
-fn a_reader_that_fails() {
+fn read_failure_is_an_error_after_the_records_before_it() {
     struct Failing;
     impl Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -259,7 +259,7 @@ fn a_reader_that_fails() {
 }
 
 #[test]
-fn a_length_that_lies_allocates_little() {
+fn captured_length_beyond_the_end_is_a_truncation() {
     let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"a")]);
     bytes[24 + 8..24 + 12].copy_from_slice(&(16u32 << 20).to_le_bytes());
     let (records, cut, error) = all(pipe(&bytes, 100));
@@ -268,7 +268,7 @@ fn a_length_that_lies_allocates_little() {
 }
 
 #[test]
-fn progress() {
+fn position_advances_to_the_file_size() {
     let bytes = large();
     for (name, contents) in [("progress", bytes.clone()), ("progress.gz", gzip(&bytes))] {
         let file = Temporary::new(name, &contents);
@@ -285,7 +285,7 @@ fn progress() {
 }
 
 #[test]
-fn giving_up_early_leaves_no_thread_waiting_for_us() {
+fn capture_dropped_early_leaves_no_waiting_thread() {
     let bytes = gzip(&large());
     for _ in 0..20 {
         let mut capture = pipe(&bytes, 4096).unwrap();
@@ -295,7 +295,7 @@ fn giving_up_early_leaves_no_thread_waiting_for_us() {
 
 /// A file of a ring that its writer truncates and refills is recognized by its size.
 #[test]
-fn a_file_that_shrinks() {
+fn shrinking_file_is_an_error() {
     // Incompressible data, so that the thread has not read all of it before the file shrinks.
     let mut state = 1u64;
     let mut any = || {

@@ -197,8 +197,8 @@ fn allowed(reach: Reach<'_>, removes: bool) -> Option<BpfProgram> {
     if matches!(reach, Reach::Paths { .. }) {
         // A new file gets the permissions of the file that it replaces, without set-user-ID and
         // set-group-ID.
-        let lent = u64::from(libc::S_ISUID | libc::S_ISGID);
-        rules.insert(libc::SYS_fchmod, vec![masked(1, lent, 0)?]);
+        let set_id_bits = u64::from(libc::S_ISUID | libc::S_ISGID);
+        rules.insert(libc::SYS_fchmod, vec![masked(1, set_id_bits, 0)?]);
     }
     // Limits can be read but not set.
     rules.insert(libc::SYS_prlimit64, vec![masked(2, u64::MAX, 0)?]);

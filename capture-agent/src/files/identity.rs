@@ -13,7 +13,7 @@ pub(super) fn all_different(paths: &[PathBuf]) -> Result<(), Error> {
         if let Some(identity) = identity(path)
             && !seen.insert(identity)
         {
-            return Err(Error::GivenTwice { name: title(path).into() });
+            return Err(Error::Duplicate { name: title(path).into() });
         }
     }
     Ok(())

@@ -18,9 +18,9 @@ type Head = Reverse<(Time, usize)>;
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
     ahead: Vec<Option<Framed>>,
-    /// Number of files that were asked for their first record.
-    asked: usize,
-    /// The first record was returned, so its file is asked for the next one.
+    /// Number of files whose first record was requested.
+    requested: usize,
+    /// The first record was returned, so the next one of its file is needed.
     given: bool,
     /// Number of records returned.
     number: u64,
@@ -29,15 +29,15 @@ pub(crate) struct Merge {
 impl Merge {
     /// Merges `files` files, with no record returned yet.
     pub(crate) fn new(files: usize) -> Merge {
-        Merge::behind(files, 0)
+        Merge::starting_after(files, 0)
     }
 
     /// Merges `files` files, with `number` records returned before.
-    pub(crate) fn behind(files: usize, number: u64) -> Merge {
+    pub(crate) fn starting_after(files: usize, number: u64) -> Merge {
         Merge {
             heads: BinaryHeap::with_capacity(files),
             ahead: vec![None; files],
-            asked: 0,
+            requested: 0,
             given: false,
             number,
         }
@@ -48,7 +48,7 @@ impl Merge {
     #[inline]
     pub(crate) fn lacking(&self) -> Option<usize> {
         match self.heads.peek() {
-            _ if self.asked < self.ahead.len() => Some(self.asked),
+            _ if self.requested < self.ahead.len() => Some(self.requested),
             Some(Reverse((_, index))) if self.given => Some(*index),
             _ => None,
         }
@@ -58,8 +58,8 @@ impl Merge {
     #[inline]
     pub(crate) fn found(&mut self, index: usize, framed: Framed) {
         self.ahead[index] = Some(framed);
-        if self.asked < self.ahead.len() {
-            self.asked += 1;
+        if self.requested < self.ahead.len() {
+            self.requested += 1;
             self.heads.push(Reverse((framed.time, index)));
         } else if let Some(mut first) = self.heads.peek_mut() {
             self.given = false;
@@ -70,8 +70,8 @@ impl Merge {
     /// Marks the end of the file that [`Merge::lacking`] returned.
     pub(crate) fn ended(&mut self, index: usize) {
         self.ahead[index] = None;
-        if self.asked < self.ahead.len() {
-            self.asked += 1;
+        if self.requested < self.ahead.len() {
+            self.requested += 1;
         } else if let Some(first) = self.heads.peek_mut() {
             self.given = false;
             PeekMut::pop(first);

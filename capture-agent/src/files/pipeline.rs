@@ -43,7 +43,7 @@ pub(super) fn for_each(
                 }
             }
         });
-        let mut told = 0;
+        let mut reported = 0;
         'blocks: for (block, position) in filled {
             let mut notes = block.notes().iter().peekable();
             for (index, (record, dissected)) in block.records().enumerate() {
@@ -59,8 +59,8 @@ pub(super) fn for_each(
                 }
             }
             notes.for_each(|(_, note)| sink.note(note));
-            progress.advanced(position - told);
-            told = position;
+            progress.advanced(position - reported);
+            reported = position;
             waiting.fetch_sub(1, Ordering::Relaxed);
             // The finder may have ended and need no more memory.
             let _ = empty.send(block.into_spare());

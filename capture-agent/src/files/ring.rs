@@ -54,10 +54,10 @@ impl Ring {
     ) -> Result<(), Error> {
         let mut records = 0;
         for path in &self.paths {
-            let mut behind = Behind { before: records, records, span: None, is_over: false, sink };
+            let mut continued = ContinuedSink { before: records, records, span: None, is_over: false, sink };
             let read =
                 Files::open(core::slice::from_ref(path), None, &Interrupt::default()).and_then(|mut file| {
-                    file.for_each(config, progress, &mut behind)?;
+                    file.for_each(config, progress, &mut continued)?;
                     Ok(file.endings().remove(0))
                 });
             let ending = read.unwrap_or_else(|trouble| FileEnding {
@@ -65,7 +65,7 @@ impl Ring {
                 trouble: Some(trouble),
                 ..FileEnding::default()
             });
-            let Behind { records: reached, span, is_over, .. } = behind;
+            let ContinuedSink { records: reached, span, is_over, .. } = continued;
             records = reached;
             self.endings.push(FileEnding { span, ..ending });
             if is_over {
@@ -89,7 +89,7 @@ fn first_time(path: &Path) -> Option<Time> {
 }
 
 /// A sink that continues the record numbers of the files before.
-struct Behind<'a, S> {
+struct ContinuedSink<'a, S> {
     /// Number of records in the files before.
     before: u64,
     /// Number of records so far.
@@ -101,7 +101,7 @@ struct Behind<'a, S> {
     sink: &'a mut S,
 }
 
-impl<S: Sink> Sink for Behind<'_, S> {
+impl<S: Sink> Sink for ContinuedSink<'_, S> {
     #[inline]
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
         let record = Record { number: self.before + record.number, ..*record };

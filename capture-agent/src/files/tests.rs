@@ -34,8 +34,8 @@ fn pieces(seconds: &[u32]) -> Vec<io::Result<Vec<u8>>> {
         .collect()
 }
 
-/// Returns the answers of a source up to its end: numbers and seconds of records, and a dash for
-/// every wait.
+/// Returns the steps of a source up to its end: numbers and seconds of records, and a dash for each
+/// idle step.
 fn answers(source: &mut impl Source) -> Vec<String> {
     let mut answers = Vec::new();
     loop {
@@ -54,50 +54,50 @@ fn answers(source: &mut impl Source) -> Vec<String> {
 }
 
 #[test]
-fn a_pipe_says_when_it_waits() {
+fn pipe_reports_idle_before_it_waits() {
     let mut one = Files::of(vec![pipe("pipe", pieces(&[7, 8]))]);
     assert_eq!(answers(&mut one), ["-", "1: 7", "-", "2: 8", "-"]);
-    assert!(matches!(one.next(), Ok(Next::End)), "and again");
+    assert!(matches!(one.next(), Ok(Next::End)), "it stays ended");
     assert_eq!(one.size(), None);
     assert_eq!(one.position(), 24 + 2 * 17);
 }
 
 #[test]
-fn several_pipes_in_the_order_of_time() {
+fn several_pipes_are_merged_by_time() {
     let pipes =
         vec![pipe("a", pieces(&[2, 1, 6])), pipe("empty", pieces(&[])), pipe("b", pieces(&[2, 3, 9]))];
     let mut files = Files::of(pipes);
     assert_eq!(
         answers(&mut files),
-        // First the first record of each file. File a precedes b at equal times, and its own order
-        // is kept.
+        // The first record of each file is read first. File a precedes b at equal times, and the
+        // order within a file is kept.
         ["-", "-", "-", "1: 2", "-", "2: 1", "-", "3: 2", "-", "4: 3", "-", "5: 6", "-", "6: 9", "-"]
     );
     assert!(files.endings().iter().all(|ending| ending.cut.is_none() && ending.trouble.is_none()));
 }
 
 #[test]
-fn how_each_file_ended() {
+fn ending_of_each_file_is_reported() {
     let mut broken = pieces(&[1, 4]);
     broken.insert(2, Err(io::Error::other("the cable is out")));
     let mut short = pieces(&[2]);
     short.push(Ok(vec![0; 5]));
     let mut files =
-        Files::of(vec![pipe("broken", broken), pipe("short", short), pipe("whole", pieces(&[3]))]);
-    let told = answers(&mut files);
-    assert_eq!(told.iter().filter(|answer| *answer != "-").collect::<Vec<_>>(), ["1: 1", "2: 2", "3: 3"]);
-    let [broken, short, whole] = <[FileEnding; 3]>::try_from(files.endings()).unwrap();
+        Files::of(vec![pipe("broken", broken), pipe("short", short), pipe("complete", pieces(&[3]))]);
+    let given = answers(&mut files);
+    assert_eq!(given.iter().filter(|answer| *answer != "-").collect::<Vec<_>>(), ["1: 1", "2: 2", "3: 3"]);
+    let [broken, short, complete] = <[FileEnding; 3]>::try_from(files.endings()).unwrap();
     let trouble = broken.trouble.expect("it was broken off").to_string();
     assert_eq!(trouble, "broken: byte 41: cannot be read further: the cable is out");
     assert_eq!(short.cut, Some(Cut { offset: 41, needed: 16, available: 5 }));
-    assert!(whole.cut.is_none() && whole.trouble.is_none());
+    assert!(complete.cut.is_none() && complete.trouble.is_none());
 }
 
 #[test]
-fn nothing_is_given_where_one_file_has_nothing_to_read() {
+fn damaged_first_record_is_an_error_before_any_record() {
     let mut damaged = pieces(&[1]);
     damaged[1].as_mut().unwrap()[8..12].fill(0xff);
-    let mut files = Files::of(vec![pipe("whole", pieces(&[1])), pipe("damaged", damaged)]);
+    let mut files = Files::of(vec![pipe("complete", pieces(&[1])), pipe("damaged", damaged)]);
     let error = loop {
         match files.next() {
             Ok(Next::Idle(_)) => {}
@@ -136,7 +136,7 @@ impl Progress for Few {
 }
 
 #[test]
-fn a_sink_may_break_off() {
+fn sink_can_stop_early() {
     let config = frame::Config::default();
     for (most, taken, waits) in [(2, vec![1, 2], 2), (9, vec![1, 2, 3], 4)] {
         let mut files = Files::of(vec![pipe("pipe", pieces(&[1, 2, 3]))]);
@@ -149,7 +149,7 @@ fn a_sink_may_break_off() {
 }
 
 #[test]
-fn two_threads_give_what_one_does() {
+fn two_threads_deliver_the_same_records() {
     // Larger than the minimum for a second thread.
     let data = vec![0x5a; 2000];
     let records: Vec<(u32, u32, u32, &[u8])> = (0..3000).map(|n| (n, 0, 2000, &data[..])).collect();
@@ -157,7 +157,7 @@ fn two_threads_give_what_one_does() {
     io::Write::write_all(&mut file, &LITTLE.pcap(0xa1b2_c3d4, 1, &records)).unwrap();
     let paths = [file.path().to_owned()];
     let mut files = Files::open(&paths, None, &Interrupt::default()).unwrap();
-    assert!(files.size() > Some(WORTH_A_THREAD));
+    assert!(files.size() > Some(MIN_THREADED_SIZE));
     let mut sink = Few { most: 2999, taken: Vec::new(), waits: 0, bytes: 0 };
     files.for_each(&frame::Config::default(), &mut (), &mut sink).unwrap();
     assert_eq!(sink.taken, (1..=2999).collect::<Vec<_>>());
@@ -169,12 +169,12 @@ fn two_threads_give_what_one_does() {
 }
 
 /// Number, second and file of a record.
-type Shown = (u64, i64, u32);
+type Row = (u64, i64, u32);
 
 /// Collects records, up to a maximum.
-struct Told(Vec<Shown>, usize);
+struct Collector(Vec<Row>, usize);
 
-impl Sink for Told {
+impl Sink for Collector {
     fn record(&mut self, record: &Record<'_>, _: &Dissected<'_>) -> ControlFlow<()> {
         self.0.push((record.number, record.time.0 / 1_000_000_000, record.tap.file));
         if self.0.len() == self.1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -187,7 +187,7 @@ impl Sink for Told {
 
 /// Reads at most `most` records of a ring of files with these contents. Returns them and how the
 /// files ended.
-fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<Shown>, Error>, Vec<FileEnding>) {
+fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<Row>, Error>, Vec<FileEnding>) {
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = (0..files.len()).map(|index| folder.path().join(index.to_string())).collect();
     for (path, bytes) in paths.iter().zip(files) {
@@ -195,42 +195,42 @@ fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<Shown>, Error>, Vec<FileE
     }
     let mut ring = Ring::open(&paths).unwrap();
     assert_eq!(ring.size(), Some(files.iter().map(|file| file.len() as u64).sum()));
-    let mut told = Told(Vec::new(), most);
-    let read = ring.for_each(&frame::Config::default(), &mut (), &mut told);
-    (read.map(|()| told.0), ring.endings())
+    let mut collector = Collector(Vec::new(), most);
+    let read = ring.for_each(&frame::Config::default(), &mut (), &mut collector);
+    (read.map(|()| collector.0), ring.endings())
 }
 
-fn whole(seconds: &[u32]) -> Vec<u8> {
+fn file_bytes(seconds: &[u32]) -> Vec<u8> {
     pieces(seconds).into_iter().flat_map(Result::unwrap).collect()
 }
 
 /// The first packet of a file may be older than the last one of the file before. As within one
 /// file, nothing is reordered.
 #[test]
-fn a_ring_is_read_in_the_order_of_its_first_packets() {
-    let files = [whole(&[7, 8]), whole(&[]), whole(&[3, 6]), whole(&[5, 4])];
-    let (told, endings) = ring(&files, 99);
-    assert_eq!(told.unwrap(), [(1, 3, 0), (2, 6, 0), (3, 5, 0), (4, 4, 0), (5, 7, 0), (6, 8, 0)]);
+fn ring_files_are_ordered_by_their_first_packets() {
+    let files = [file_bytes(&[7, 8]), file_bytes(&[]), file_bytes(&[3, 6]), file_bytes(&[5, 4])];
+    let (rows, endings) = ring(&files, 99);
+    assert_eq!(rows.unwrap(), [(1, 3, 0), (2, 6, 0), (3, 5, 0), (4, 4, 0), (5, 7, 0), (6, 8, 0)]);
     let second = |second: i64| Time(second * 1_000_000_000);
     let spans: Vec<_> = endings.iter().map(|ending| ending.span).collect();
     let expected = [(3, 6), (4, 5), (7, 8)].map(|(first, last)| Some((second(first), second(last))));
     assert_eq!(spans, [&expected[..], &[None]].concat());
-    let (told, endings) = ring(&files, 3);
-    assert_eq!((told.unwrap().len(), endings.len()), (3, 2), "no file is opened for nothing");
+    let (rows, endings) = ring(&files, 3);
+    assert_eq!((rows.unwrap().len(), endings.len()), (3, 2), "only files that are read are opened");
 }
 
 #[test]
-fn a_file_of_a_ring_that_cannot_be_read_leaves_the_others() {
-    let mut cut = whole(&[2, 3]);
+fn unreadable_ring_file_does_not_affect_the_others() {
+    let mut cut = file_bytes(&[2, 3]);
     cut.truncate(50);
-    let (told, endings) = ring(&[whole(&[4]), b"nothing of a capture".to_vec(), cut], 99);
-    assert_eq!(told.unwrap(), [(1, 2, 0), (2, 4, 0)]);
+    let (rows, endings) = ring(&[file_bytes(&[4]), b"nothing of a capture".to_vec(), cut], 99);
+    assert_eq!(rows.unwrap(), [(1, 2, 0), (2, 4, 0)]);
     assert_eq!(endings[0].cut, Some(Cut { offset: 41, needed: 16, available: 9 }));
     assert!(endings[1].trouble.is_none());
     assert!(matches!(endings[2].trouble, Some(Error::Damaged { .. })));
     // If no file can be read, the first error is returned.
-    let (told, _) = ring(&[b"nothing of a capture".to_vec(), Vec::new()], 99);
-    assert!(matches!(told, Err(Error::Damaged { .. })));
-    let (told, _) = ring(&[whole(&[]), whole(&[])], 99);
-    assert_eq!(told.unwrap(), []);
+    let (rows, _) = ring(&[b"nothing of a capture".to_vec(), Vec::new()], 99);
+    assert!(matches!(rows, Err(Error::Damaged { .. })));
+    let (rows, _) = ring(&[file_bytes(&[]), file_bytes(&[])], 99);
+    assert_eq!(rows.unwrap(), []);
 }

@@ -46,11 +46,11 @@ fn roce() -> Vec<u8> {
 }
 
 #[test]
-fn roce_passes_and_nothing_else() {
+fn default_filter_passes_only_roce() {
     let program = program(&Wanted::default(), 262_144);
     for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100], &[0x9100, 0x8100]] {
         let passes = |ethertype, payload: &[u8]| run(&program, &frame(tags, ethertype, payload), 1);
-        for (what, ethertype, payload) in [
+        for (case, ethertype, payload) in [
             ("IPv4", 0x0800, ipv4(0, 0x4000, 17, &roce())),
             ("IPv4 with options", 0x0800, ipv4(3, 0, 17, &roce())),
             ("a first fragment", 0x0800, ipv4(0, 0x2000, 17, &roce())),
@@ -59,9 +59,9 @@ fn roce_passes_and_nothing_else() {
             ("an IPv6 fragment", 0x86dd, ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 1, 9, 9])),
             ("RoCEv1", 0x8915, vec![0x60; 60]),
         ] {
-            assert_eq!(passes(ethertype, &payload), 262_144, "{what} after {tags:x?}");
+            assert_eq!(passes(ethertype, &payload), 262_144, "{case} after {tags:x?}");
         }
-        for (what, ethertype, payload) in [
+        for (case, ethertype, payload) in [
             ("UDP to another port", 0x0800, ipv4(0, 0, 17, &ports(1, 53))),
             ("UDP from that port", 0x0800, ipv4(0, 0, 17, &ports(4791, 53))),
             ("its options name the port", 0x0800, ipv4(1, 0, 17, &ports(1, 53))),
@@ -74,13 +74,13 @@ fn roce_passes_and_nothing_else() {
             ("ARP", 0x0806, vec![0; 28]),
             ("a cut header", 0x0800, vec![0x45, 0]),
         ] {
-            assert_eq!(passes(ethertype, &payload), 0, "{what} after {tags:x?}");
+            assert_eq!(passes(ethertype, &payload), 0, "{case} after {tags:x?}");
         }
     }
 }
 
 #[test]
-fn what_is_asked_for_passes_too() {
+fn requested_protocols_pass() {
     let most = Wanted::MOST_INTERFACES as u32;
     let everything = Wanted {
         port: 4792,
@@ -90,7 +90,7 @@ fn what_is_asked_for_passes_too() {
         interfaces: (1..=most).collect(),
     };
     let program = program(&everything, 96);
-    for (what, ethertype, payload) in [
+    for (case, ethertype, payload) in [
         ("another port", 0x0800, ipv4(0, 0, 17, &ports(1, 4792))),
         ("to iWARP", 0x0800, ipv4(0, 0, 6, &ports(700, 20049))),
         ("from iWARP", 0x0800, ipv4(2, 0, 6, &ports(20049, 700))),
@@ -112,8 +112,8 @@ fn what_is_asked_for_passes_too() {
         ("PPPoE", 0x8864, vec![0; 30]),
     ] {
         let frame = frame(&[0x8100, 0x8100], ethertype, &payload);
-        assert_eq!(run(&program, &frame, most), 96, "{what}");
-        assert_eq!(run(&program, &frame, most + 1), 0, "{what} of an interface that was not named");
+        assert_eq!(run(&program, &frame, most), 96, "{case}");
+        assert_eq!(run(&program, &frame, most + 1), 0, "{case} on an unnamed interface");
     }
     assert_eq!(run(&program, &frame(&[], 0x0800, &ipv4(0, 0, 17, &roce())), 1), 0, "the usual port");
     // Every jump must stay within the program, or the kernel refuses it.
@@ -125,7 +125,7 @@ fn what_is_asked_for_passes_too() {
 }
 
 #[test]
-fn a_second_program_has_to_let_it_through_too() {
+fn packets_have_to_pass_both_programs() {
     let first = program(&Wanted::default(), 200);
     let roce = frame(&[], 0x0800, &ipv4(0, 0, 17, &[0, 1, 0x12, 0xb7, 0, 0, 0, 0]));
     let other = frame(&[], 0x0800, &ipv4(0, 0, 17, &[0, 1, 0, 53, 0, 0, 0, 0]));
@@ -145,11 +145,11 @@ fn a_second_program_has_to_let_it_through_too() {
 }
 
 #[test]
-fn a_sieve_keeps_what_the_kernel_would() {
+fn sieve_keeps_the_packets_that_the_kernel_would() {
     let wanted = Wanted { interfaces: vec![7], ..Wanted::default() };
     let sieve = Sieve::new(&wanted, 40);
     let packet = frame(&[], 0x0800, &ipv4(0, 0x4000, 17, &roce()));
-    assert_eq!(sieve.keep(&packet), Some(&packet[..40]), "cut, whatever the interface");
+    assert_eq!(sieve.keep(&packet), Some(&packet[..40]), "truncated, on any interface");
     assert_eq!(Sieve::new(&wanted, 262_144).keep(&packet), Some(&packet[..]));
     assert_eq!(sieve.keep(&frame(&[], 0x0800, &ipv4(0, 0, 17, &ports(1, 53)))), None);
     assert_eq!(sieve.keep(&[]), None);

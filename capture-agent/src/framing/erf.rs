@@ -105,8 +105,8 @@ pub(crate) fn begins(bytes: &[u8], are_all: bool) -> Result<bool, usize> {
 fn is_likely(header: &Erf) -> bool {
     const DATA_STREAM_ERROR: u8 = 0x20;
     const RESERVED: u8 = 0x80;
-    let is_given_out = matches!(header.record_type.0, 1..=29) || header.record_type == RecordType::PAD;
-    is_given_out
+    let is_assigned = matches!(header.record_type.0, 1..=29) || header.record_type == RecordType::PAD;
+    is_assigned
         && usize::from(header.record_length) >= Erf::LENGTH
         && header.flags & (DATA_STREAM_ERROR | RESERVED) == 0
         && (header.timestamp.seconds() != 0 || header.record_type == RecordType::PAD)

@@ -177,9 +177,9 @@ impl Section {
         }
     }
 
-    /// Finds the next item. Descriptions of interfaces are added to `told`.
+    /// Finds the next item. Descriptions of interfaces are added to `listed`.
     #[inline]
-    pub(super) fn next(&mut self, bytes: &[u8], told: &mut Interfaces) -> Result<Found, Trouble> {
+    pub(super) fn next(&mut self, bytes: &[u8], listed: &mut Interfaces) -> Result<Found, Trouble> {
         let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, _, _, _, _]) = bytes.first_chunk::<FRAME>() else {
             return Err(Trouble::Short(FRAME));
         };
@@ -190,10 +190,10 @@ impl Section {
             // A section header uses the byte order of its own section.
             SHB_MAGIC => self.section_header(bytes),
             _ if !fits => None,
-            EPB_MAGIC | PACKET => self.packet(kind, bytes, total as usize, told),
+            EPB_MAGIC | PACKET => self.packet(kind, bytes, total as usize, listed),
             SPB_MAGIC => self.simple_packet(bytes),
-            IDB_MAGIC => self.interface_description(bytes, told),
-            ISB_MAGIC => self.interface_statistics(bytes, told),
+            IDB_MAGIC => self.interface_description(bytes, listed),
+            ISB_MAGIC => self.interface_statistics(bytes, listed),
             CUSTOM => self.custom(bytes),
             _ => self.framed(bytes).map(|block| nothing(block.block_len1)),
         };
@@ -207,7 +207,7 @@ impl Section {
         kind: u32,
         bytes: &[u8],
         total: usize,
-        told: &mut Interfaces,
+        listed: &mut Interfaces,
     ) -> Option<Result<Found, Trouble>> {
         let block = bytes.get(..total)?;
         let room = total.checked_sub(PACKET_DATA + 4)?;
@@ -238,7 +238,7 @@ impl Section {
                 self.changes += 1;
                 dropped_before = dropped_before.saturating_add(saturate(more));
             }
-            if let Some(kept) = told.get_mut(interface.kept) {
+            if let Some(kept) = listed.get_mut(interface.kept) {
                 kept.dropped_before_packets = kept.dropped_before_packets.saturating_add(dropped);
             }
         }
@@ -314,8 +314,8 @@ impl Section {
         let (header, options) = data.split_at_checked(16)?;
         let found = (section.half(header, 4), section.half(header, 6));
         // Unreadable options are ignored: no packet depends on them.
-        let told = Options::new(section.order, options).find(|option| option.code == OPERATING_SYSTEM);
-        section.operating_system = told.and_then(|option| interfaces::text(option.value?));
+        let listed = Options::new(section.order, options).find(|option| option.code == OPERATING_SYSTEM);
+        section.operating_system = listed.and_then(|option| interfaces::text(option.value?));
         *self = section;
         if found.0 != 1 {
             return Some(Err(Trouble::Fault { at: 12, fault: Fault::Version { expected: 1, found } }));
@@ -327,15 +327,15 @@ impl Section {
     fn interface_description(
         &mut self,
         bytes: &[u8],
-        told: &mut Interfaces,
+        listed: &mut Interfaces,
     ) -> Option<Result<Found, Trouble>> {
         let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
         let (header, options) = data.split_at_checked(8)?;
-        Some(self.describe(header, options, told).and_then(|()| nothing(block_len1)))
+        Some(self.describe(header, options, listed).and_then(|()| nothing(block_len1)))
     }
 
     /// Adds an interface to the section.
-    fn describe(&mut self, header: &[u8], options: &[u8], told: &mut Interfaces) -> Result<(), Trouble> {
+    fn describe(&mut self, header: &[u8], options: &[u8], listed: &mut Interfaces) -> Result<(), Trouble> {
         const NAME: u16 = 2;
         const DESCRIPTION: u16 = 3;
         const TIME_RESOLUTION: u16 = 9;
@@ -371,7 +371,7 @@ impl Section {
                 _ => {}
             }
         }
-        let kept = told.describe(shown);
+        let kept = listed.describe(shown);
         self.changes += 1;
         self.interfaces.push(Interface { link, snap_length: self.word(header, 4), clock, kept, dropped: 0 });
         Ok(())
@@ -382,7 +382,7 @@ impl Section {
     fn interface_statistics(
         &mut self,
         bytes: &[u8],
-        told: &mut Interfaces,
+        listed: &mut Interfaces,
     ) -> Option<Result<Found, Trouble>> {
         let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
         if let Some((header, options)) = data.split_at_checked(12)
@@ -390,7 +390,7 @@ impl Section {
             && let Some(&interface) = self.interfaces.get(number)
         {
             let mut statistics = Statistics::default();
-            let mut kept = told.get_mut(interface.kept);
+            let mut kept = listed.get_mut(interface.kept);
             for option in Options::new(self.order, options) {
                 if let Some(value) = option.value.and_then(|value| self.long(value)) {
                     self.count(option.code, value, interface.clock, &mut statistics);

@@ -50,7 +50,7 @@ fn framed(bytes: &[u8]) -> (Vec<Seen>, Result<(usize, usize), Damage>) {
 }
 
 /// Returns all records of a capture that ends regularly.
-fn whole(bytes: &[u8]) -> Vec<Seen> {
+fn all_records(bytes: &[u8]) -> Vec<Seen> {
     let (records, end) = framed(bytes);
     assert!(matches!(end, Ok((_, 0))), "{end:?}");
     records
@@ -175,7 +175,7 @@ fn record(number: u64, time: i64, link: u16, original_length: u32, data: &[u8]) 
 }
 
 #[test]
-fn pcap_in_both_orders_and_both_units() {
+fn pcap_is_read_in_both_byte_orders_and_units() {
     for writer in [LITTLE, BIG] {
         for (magic, unit) in [(0xa1b2_c3d4, 1000), (0xa1b2_3c4d, 1)] {
             let records: [(u32, u32, u32, &[u8]); 4] = [
@@ -185,7 +185,7 @@ fn pcap_in_both_orders_and_both_units() {
                 (u32::MAX, u32::MAX, 2, b"late"),
             ];
             assert_eq!(
-                whole(&writer.pcap(magic, 1, &records)),
+                all_records(&writer.pcap(magic, 1, &records)),
                 [
                     record(1, 1_000_000_000 + 2 * unit, 1, 5, b"first"),
                     record(2, 1_000_000_000 + 999 * unit, 1, 60, b"second"),
@@ -197,16 +197,16 @@ fn pcap_in_both_orders_and_both_units() {
         }
         // The upper half of the link type describes the frame check sequence.
         let other_link = writer.pcap(0xa1b2_c3d4, 0x1400_00f7, &[(0, 0, 1, b"x")]);
-        assert_eq!(whole(&other_link)[0].link, 247);
-        assert_eq!(whole(&writer.pcap(0xa1b2_c3d4, 1, &[])), []);
+        assert_eq!(all_records(&other_link)[0].link, 247);
+        assert_eq!(all_records(&writer.pcap(0xa1b2_c3d4, 1, &[])), []);
     }
 }
 
 #[test]
-fn pcapng_packets_of_every_kind() {
+fn pcapng_packets_of_every_kind_are_read() {
     for writer in [LITTLE, BIG] {
         assert_eq!(
-            whole(&writer.pcapng()),
+            all_records(&writer.pcapng()),
             [
                 record(1, 1_500_000_000, 1, 5, b"first"),
                 record(2, 2_500_000_000, 1, 60, b"second"),
@@ -218,15 +218,15 @@ fn pcapng_packets_of_every_kind() {
         for (snap_length, kept) in [(5, 5), (6, 6), (0, 8), (100, 8)] {
             let bytes =
                 [writer.section(), writer.interface(1, snap_length, &[]), writer.simple(9, b"simple__")];
-            assert_eq!(whole(&bytes.concat()), [record(1, 0, 1, 9, &b"simple__"[..kept])]);
+            assert_eq!(all_records(&bytes.concat()), [record(1, 0, 1, 9, &b"simple__"[..kept])]);
         }
         let bytes = [writer.section(), writer.interface(1, 0, &[]), writer.simple(5, b"third")];
-        assert_eq!(whole(&bytes.concat())[0].data, b"third");
+        assert_eq!(all_records(&bytes.concat())[0].data, b"third");
     }
 }
 
 #[test]
-fn time_stamps() {
+fn timestamps_are_converted_to_nanoseconds() {
     let year_2026 = 1_800_000_000u64;
     let cases: &[(u8, u64, i64)] = &[
         (6, year_2026 * 1_000_000 + 7, 1_800_000_000_000_007_000),
@@ -252,12 +252,13 @@ fn time_stamps() {
         for &(resolution, ticks, time) in cases {
             let interface = writer.interface(1, 0, &[(2, b"eth0"), (9, &[resolution]), (12, b"x")]);
             let bytes = [writer.section(), interface, writer.enhanced(0, ticks, 1, b"x")].concat();
-            assert_eq!(whole(&bytes)[0].time, time, "{resolution:#x} {ticks}");
+            assert_eq!(all_records(&bytes)[0].time, time, "{resolution:#x} {ticks}");
         }
         let time_with_offset = |seconds: i64| {
             let value = if writer.0 { seconds.to_be_bytes() } else { seconds.to_le_bytes() };
             let interface = writer.interface(1, 0, &[(14, &value)]);
-            whole(&[writer.section(), interface, writer.enhanced(0, 1_000_007, 1, b"x")].concat())[0].time
+            let bytes = [writer.section(), interface, writer.enhanced(0, 1_000_007, 1, b"x")].concat();
+            all_records(&bytes)[0].time
         };
         assert_eq!(time_with_offset(1_800_000_000), 1_800_000_001_000_007_000);
         assert_eq!(time_with_offset(-3), -1_999_993_000);
@@ -267,7 +268,7 @@ fn time_stamps() {
 }
 
 #[test]
-fn sections_and_interfaces() {
+fn interfaces_belong_to_their_section() {
     let section = |writer: Writer, links: [u16; 2]| {
         [
             writer.section(),
@@ -280,7 +281,7 @@ fn sections_and_interfaces() {
         .concat()
     };
     assert_eq!(
-        whole(&[section(LITTLE, [1, 113]), section(BIG, [247, 276])].concat()),
+        all_records(&[section(LITTLE, [1, 113]), section(BIG, [247, 276])].concat()),
         [
             record(1, 5, 113, 1, b"b"),
             record(2, 5000, 1, 1, b"a"),
@@ -297,7 +298,7 @@ fn sections_and_interfaces() {
     assert_eq!(end.unwrap_err().fault, Fault::Interface { found: 0, described: 0 });
 }
 
-/// The captures that other tests cut and change.
+/// The captures that other tests truncate and change.
 pub(crate) fn captures() -> Vec<Vec<u8>> {
     let records: [(u32, u32, u32, &[u8]); 3] = [(1, 2, 5, b"first"), (1, 3, 60, b"second"), (2, 0, 0, b"")];
     let mut all = vec![
@@ -312,9 +313,9 @@ pub(crate) fn captures() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn cut_at_every_byte() {
+fn truncated_captures_keep_their_first_records() {
     for bytes in captures() {
-        let all = whole(&bytes);
+        let all = all_records(&bytes);
         for length in 0..bytes.len() {
             let (records, end) = framed(&bytes[..length]);
             assert_eq!(records, all[..records.len()]);
@@ -325,7 +326,7 @@ fn cut_at_every_byte() {
 }
 
 #[test]
-fn every_byte_changed() {
+fn changed_bytes_do_not_panic() {
     for bytes in captures() {
         for at in 0..bytes.len() {
             for flip in [0x01, 0x04, 0x80, 0xff] {
@@ -344,7 +345,7 @@ fn every_byte_changed() {
 
 proptest! {
     #[test]
-    fn any_bytes(
+    fn arbitrary_bytes_do_not_panic(
         capture: prop::sample::Index,
         noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
     ) {
@@ -358,7 +359,7 @@ proptest! {
 }
 
 #[test]
-fn damage_says_where_and_what() {
+fn damage_messages_include_offset_and_cause() {
     let damage = |bytes: &[u8]| framed(bytes).1.unwrap_err().to_string();
     let changed = |at: usize, to: &[u8]| {
         let mut bytes = LITTLE.pcapng();
@@ -418,7 +419,7 @@ fn damage_says_where_and_what() {
 }
 
 #[test]
-fn the_table_of_interfaces_is_bounded() {
+fn interface_table_is_bounded() {
     let mut bytes = LITTLE.section();
     for _ in 0..=65_536 {
         bytes.extend(LITTLE.interface(1, 0, &[]));

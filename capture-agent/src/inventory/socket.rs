@@ -36,7 +36,7 @@ pub fn read() -> Result<Vec<Connected>, InventoryError> {
     Inventory::open()?.read()
 }
 
-/// An open socket, which a confined process can still ask.
+/// An open socket, which a confined process can still use.
 #[derive(Debug)]
 pub struct Inventory {
     socket: OwnedFd,
@@ -70,7 +70,7 @@ impl Inventory {
     /// Returns the devices of this host.
     pub(crate) fn devices(&self) -> Result<Vec<Device>, InventoryError> {
         let mut devices = Vec::new();
-        ask(&self.socket, Command::Devices, None, |bytes| netlink::devices(bytes, &mut devices))?;
+        query(&self.socket, Command::Devices, None, |bytes| netlink::devices(bytes, &mut devices))?;
         devices.truncate(DEVICES);
         Ok(devices)
     }
@@ -79,13 +79,15 @@ impl Inventory {
     pub(crate) fn of_device(&self, device: &Device) -> Result<Vec<Connected>, InventoryError> {
         let (mut queue_pairs, mut cm_ids) = (Vec::new(), Vec::new());
         let index = Some(device.index);
-        ask(&self.socket, Command::QueuePairs, index, |bytes| netlink::queue_pairs(bytes, &mut queue_pairs))?;
-        ask(&self.socket, Command::CmIds, index, |bytes| netlink::cm_ids(bytes, &mut cm_ids))?;
+        query(&self.socket, Command::QueuePairs, index, |bytes| {
+            netlink::queue_pairs(bytes, &mut queue_pairs)
+        })?;
+        query(&self.socket, Command::CmIds, index, |bytes| netlink::cm_ids(bytes, &mut cm_ids))?;
         Ok(joined(&device.name, &queue_pairs, &cm_ids))
     }
 }
 
-fn ask(
+fn query(
     socket: &OwnedFd,
     command: Command,
     device: Option<u32>,

@@ -67,7 +67,7 @@ fn cm_id_answer() -> Vec<u8> {
 }
 
 #[test]
-fn a_request_is_what_the_kernel_takes() {
+fn request_has_the_netlink_format() {
     let bytes = request(Command::QueuePairs, Some(7), 3);
     let mut expected = 24u32.to_ne_bytes().to_vec();
     expected.extend((5u16 << 10 | 10).to_ne_bytes());
@@ -80,7 +80,7 @@ fn a_request_is_what_the_kernel_takes() {
 }
 
 #[test]
-fn devices_queue_pairs_and_cm_ids() {
+fn devices_queue_pairs_and_cm_ids_are_parsed() {
     let mut found = Vec::new();
     let answer = [
         message(5 << 10 | 1, &[attribute(1, &4u32.to_ne_bytes()), attribute(2, b"rxe0\0")].concat()),
@@ -132,7 +132,7 @@ fn devices_queue_pairs_and_cm_ids() {
 }
 
 #[test]
-fn what_is_no_connection_is_left_out() {
+fn unconnected_queue_pairs_are_left_out() {
     let (mut pairs, mut ids) = (Vec::new(), Vec::new());
     queue_pairs(&qp_answer(), &mut pairs);
     cm_ids(&cm_id_answer(), &mut ids);
@@ -145,32 +145,32 @@ fn what_is_no_connection_is_left_out() {
     assert!(is_left_out(|pair| pair.kind = Some(4)));
     assert!(is_left_out(|pair| pair.state = Some(6)));
     assert!(is_left_out(|pair| pair.local_qp = Some(3)));
-    // Software iWARP has no remote number, which only the messages of the transport can do without.
+    // Software iWARP reports no remote QP number. `joined` keeps such a connection.
     let mut unnumbered = pairs.clone();
     unnumbered[0].remote_qp = Some(0);
     assert_eq!(joined("siw0", &unnumbered, &ids)[0].remote_qp, 0);
-    // PSNs of 0 mean that they are not reported.
+    // PSNs of 0 mean that the device does not report them.
     pairs[0].send_psn = Some(0);
     pairs[0].receive_psn = Some(0);
     assert_eq!(connected("siw0", &pairs, &ids)[0].send_psn, None);
 }
 
 #[test]
-fn refusals_are_told() {
+fn refusals_are_reported() {
     assert_eq!(devices(&message(2, &(-1i32).to_ne_bytes()), &mut Vec::new()), Answered::Refused(1));
     assert_eq!(devices(&message(2, &0i32.to_ne_bytes()), &mut Vec::new()), Answered::More);
     assert_eq!(devices(&message(3, &(-22i32).to_ne_bytes()), &mut Vec::new()), Answered::Refused(22));
 }
 
 #[test]
-fn bytes_that_are_cut_or_changed_are_no_panic() {
-    let whole = [qp_answer(), cm_id_answer(), message(3, &[0; 4])].concat();
-    for length in 0..whole.len() {
-        queue_pairs(&whole[..length], &mut Vec::new());
-        cm_ids(&whole[..length], &mut Vec::new());
-        devices(&whole[..length], &mut Vec::new());
+fn truncated_or_changed_bytes_do_not_panic() {
+    let bytes = [qp_answer(), cm_id_answer(), message(3, &[0; 4])].concat();
+    for length in 0..bytes.len() {
+        queue_pairs(&bytes[..length], &mut Vec::new());
+        cm_ids(&bytes[..length], &mut Vec::new());
+        devices(&bytes[..length], &mut Vec::new());
         for value in [0, 1, 3, 0xff] {
-            let mut changed = whole.clone();
+            let mut changed = bytes.clone();
             changed[length] = value;
             queue_pairs(&changed, &mut Vec::new());
             cm_ids(&changed, &mut Vec::new());
@@ -179,7 +179,7 @@ fn bytes_that_are_cut_or_changed_are_no_panic() {
 }
 
 #[test]
-fn lines_that_are_no_connection_are_passed_over() {
+fn invalid_lines_are_skipped() {
     let good = "device=a local-qp=1 remote-qp=2 source=[fe80::1]:5 destination=[fe80::2]:20049 new-word=7";
     let text = format!("\nnonsense\ndevice=a local-qp=1\n{good}\ndevice=a local-qp=99999999 remote-qp=2\n");
     let found = from_text(&text);

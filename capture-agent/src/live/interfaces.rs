@@ -233,7 +233,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn interfaces_are_those_of_sysfs_with_addresses_of_this_host() {
+    fn interfaces_match_sysfs_and_have_local_addresses() {
         let found = network_interfaces();
         let index = |folder: &Path| fs::read_to_string(folder.join("ifindex")).ok()?.trim().parse().ok();
         let folders = entries(Path::new("/sys/class/net"));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_whose_devices_all_speak_iwarp() {
+    fn iwarp_only_hosts_are_detected() {
         for (devices, expected) in [
             (&[] as &[(&str, &str)], &[] as &[&str]),
             (&[("siw0", "4: RNIC\n")], &["siw0"]),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_with_fabric_and_interfaces() {
+    fn rdma_devices_have_fabric_and_interfaces() {
         let folder = tempfile::tempdir().unwrap();
         for (device, kind, layer, interface, is_hardware) in [
             ("irdma0", "4: RNIC\n", "Ethernet\n", "eth3\n", true),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn any_stands_for_interfaces_that_are_up() {
+    fn any_expands_to_the_interfaces_that_are_up() {
         let names = |names: &[&str]| expand(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         assert_eq!(names(&["one", "two", "one"]), ["one", "two"]);
         let up = interfaces_up();

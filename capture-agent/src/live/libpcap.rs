@@ -63,7 +63,7 @@ fn symbol<'a, T>(library: &'a Library, name: &str) -> Result<libloading::Symbol<
 /// Compiles a filter for Ethernet. An empty filter accepts everything.
 pub(super) fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
     const ETHERNET: c_int = 1;
-    const WHOLE: c_int = 262_144;
+    const SNAP_LENGTH: c_int = 262_144;
     const UNKNOWN_NETMASK: u32 = u32::MAX;
     if filter.split(|c: char| !c.is_alphanumeric()).any(|word| word == "vlan") {
         return Err(FilterError::Vlan);
@@ -82,7 +82,7 @@ pub(super) fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
     // freed after it was compiled; the handle is closed after the last use of its data.
     // `instructions` points to `length` instructions.
     unsafe {
-        let handle = open(ETHERNET, WHOLE);
+        let handle = open(ETHERNET, SNAP_LENGTH);
         if handle.is_null() {
             return Err(FilterError::Refused("out of memory".to_owned()));
         }
@@ -142,7 +142,7 @@ mod tests {
 
     // tcpdump uses the same library, so it prints the program that the kernel should get.
     #[test]
-    fn as_tcpdump_compiles_it() {
+    fn compiled_filters_match_tcpdump() {
         for filter in FILTERS {
             let printed =
                 Command::new("tcpdump").args(["-y", "EN10MB", "-s", "262144", "-ddd", filter]).output();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_filters_are_errors() {
         assert!(matches!(compile("vlan 7 and udp"), Err(FilterError::Vlan)));
         assert!(matches!(compile("udp\0"), Err(FilterError::Refused(_))));
         for filter in ["udp port", "host 10.0.0.300", "no such word"] {

@@ -308,13 +308,13 @@ fn half(bytes: &[u8], at: usize) -> u16 {
 pub(super) fn stamp_in_hardware(name: &str) -> io::Result<()> {
     const ALL: libc::c_int = 1;
     const SET: libc::c_ulong = 0x89b0;
-    const ASK: libc::c_ulong = 0x89b1;
+    const GET: libc::c_ulong = 0x89b1;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // struct hwtstamp_config (linux/net_tstamp.h): flags, tx_type, rx_filter.
     let mut config: [libc::c_int; 3] = [0; 3];
     let mut request = request(name);
     request.ifr_ifru.ifru_data = config.as_mut_ptr().cast();
-    if ioctl(&socket, ASK, &mut request).is_ok() && config[2] == ALL {
+    if ioctl(&socket, GET, &mut request).is_ok() && config[2] == ALL {
         return Ok(());
     }
     config[2] = ALL;
@@ -336,10 +336,10 @@ fn request(name: &str) -> libc::ifreq {
     request
 }
 
-fn ioctl(socket: &OwnedFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+fn ioctl(socket: &OwnedFd, operation: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: the kernel accesses an `ifreq` and the memory that its caller in this file made it
     // point to.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut *request) };
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), operation as _, &raw mut *request) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

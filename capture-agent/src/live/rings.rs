@@ -71,7 +71,7 @@ impl Rings {
 }
 
 /// Returns the time up to which a ring has delivered all packets at `now`.
-pub(super) fn behind(now: Time) -> Time {
+pub(super) fn delivered_until(now: Time) -> Time {
     Time(now.0.saturating_sub(2 * RETIRE.as_nanos() as i64))
 }
 
@@ -82,8 +82,8 @@ pub(super) struct Several {
     /// Rings whose thread has not started, because the process drops its privileges first.
     rings: Vec<Ring>,
     order: Order,
-    to: Sender<(usize, Told)>,
-    told: Receiver<(usize, Told)>,
+    to: Sender<(usize, RingReport)>,
+    reports: Receiver<(usize, RingReport)>,
     /// Returns empty batches to the threads.
     back: Vec<Sender<Batch>>,
     failed: Option<io::Error>,
@@ -91,7 +91,7 @@ pub(super) struct Several {
 
 /// A report of a ring's thread.
 #[derive(Debug)]
-enum Told {
+enum RingReport {
     /// Packets in order. Nothing older will come.
     Packets(Batch),
     /// No packets at present. Nothing older than this time will come.
@@ -103,9 +103,9 @@ enum Told {
 impl Several {
     fn of(rings: Vec<Ring>) -> io::Result<Several> {
         let sockets = rings.iter().map(|ring| ring.try_clone()).collect::<io::Result<_>>()?;
-        let (to, told) = channel();
+        let (to, reports) = channel();
         let order = Order::new(rings.len());
-        Ok(Several { sockets, rings, order, to, told, back: Vec::new(), failed: None })
+        Ok(Several { sockets, rings, order, to, reports, back: Vec::new(), failed: None })
     }
 
     fn next(&mut self, reached: &mut Option<Time>) -> Option<Packet<'_>> {
@@ -114,17 +114,17 @@ impl Several {
         }
         while !self.order.find() {
             // If packets wait for a silent ring, its thread reports its time soon.
-            let told = match self.told.try_recv() {
+            let report = match self.reports.try_recv() {
                 Err(TryRecvError::Empty) if self.order.has_packets() => {
-                    self.told.recv_timeout(2 * RETIRE).ok()
+                    self.reports.recv_timeout(2 * RETIRE).ok()
                 }
-                told => told.ok(),
+                report => report.ok(),
             };
-            let Some(told) = told else {
+            let Some(report) = report else {
                 *reached = Some(Time(self.order.reached()));
                 return None;
             };
-            self.take(told);
+            self.take(report);
         }
         self.order.packet()
     }
@@ -134,7 +134,7 @@ impl Several {
             let (to, (back, pool)) = (self.to.clone(), channel());
             let index = self.back.len();
             for _ in 0..BATCHES {
-                let _the_other_end_is_here = back.send(Batch::default());
+                let _receiver_exists = back.send(Batch::default());
             }
             self.back.push(back);
             thread::Builder::new()
@@ -144,54 +144,54 @@ impl Several {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        match self.told.recv_timeout(time) {
-            Ok(told) => self.take(told),
+        match self.reports.recv_timeout(time) {
+            Ok(report) => self.take(report),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(Waited::TimedOut),
         }
         Ok(Waited::Ready)
     }
 
-    fn take(&mut self, (index, told): (usize, Told)) {
-        match told {
-            Told::Packets(batch) => self.order.packets(index, batch),
-            Told::Until(time) => self.order.until(index, time),
-            Told::Failed(error) => self.failed = Some(error),
+    fn take(&mut self, (index, report): (usize, RingReport)) {
+        match report {
+            RingReport::Packets(batch) => self.order.packets(index, batch),
+            RingReport::Until(time) => self.order.until(index, time),
+            RingReport::Failed(error) => self.failed = Some(error),
         }
     }
 
     fn give_back(&mut self) {
         if let Some((index, batch)) = self.order.emptied() {
-            let _its_thread_may_have_ended = self.back[index].send(batch);
+            let _fails_after_thread_end = self.back[index].send(batch);
         }
     }
 }
 
 /// Reads a ring until the receiver is dropped.
-fn read(mut ring: Ring, index: usize, to: &Sender<(usize, Told)>, pool: &Receiver<Batch>) {
+fn read(mut ring: Ring, index: usize, to: &Sender<(usize, RingReport)>, pool: &Receiver<Batch>) {
     let mut kept = None;
     loop {
         let Some(mut batch) = kept.take().or_else(|| pool.recv().ok()) else { return };
         batch.clear();
         // Read the clock before the ring: packets that arrive in between are later.
-        let until = behind(super::now()).0;
+        let until = delivered_until(super::now()).0;
         while batch.has_room()
             && let Some(packet) = ring.next()
         {
             batch.push(&packet);
         }
-        let told = if batch.is_empty() {
+        let report = if batch.is_empty() {
             kept = Some(batch);
-            Told::Until(until)
+            RingReport::Until(until)
         } else {
-            Told::Packets(batch)
+            RingReport::Packets(batch)
         };
-        if to.send((index, told)).is_err() {
+        if to.send((index, report)).is_err() {
             return;
         }
         if kept.is_some()
             && let Err(error) = ring.wait(RETIRE)
         {
-            let _nobody_may_listen = to.send((index, Told::Failed(error)));
+            let _fails_without_receiver = to.send((index, RingReport::Failed(error)));
             return;
         }
     }
@@ -370,7 +370,7 @@ mod tests {
     /// All packets are delivered exactly once, in order of time, and none before all rings have
     /// reached its time, whatever the order of reports.
     #[test]
-    fn packets_come_in_the_order_of_time() {
+    fn packets_are_delivered_in_time_order() {
         let mut state = 3u64;
         let mut dice = |sides: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -423,7 +423,7 @@ mod tests {
 
     /// A late packet is delivered at once and does not delay others.
     #[test]
-    fn what_comes_late_comes_at_once() {
+    fn late_packets_are_delivered_at_once() {
         let mut order = Order::new(2);
         let mut batch = Batch::default();
         push(&mut batch, 10, 0);

@@ -173,8 +173,8 @@ impl Tracepoints {
                 Err(error) => return Err(error),
             }
         }
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        self.rest = bytes.split_off(whole);
+        let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.rest = bytes.split_off(complete);
         Ok(bytes)
     }
 }
@@ -245,11 +245,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_without_tracefs_or_rpcrdma_is_told_what_to_do() {
-        let nowhere = tempfile::tempdir().unwrap();
-        let places = [nowhere.path().join("a"), nowhere.path().join("b")];
-        assert!(matches!(Tracepoints::open_at(&places), Err(TracefsError::NotMounted)));
-        fs::create_dir_all(places[1].join("instances")).unwrap();
-        assert!(matches!(Tracepoints::open_at(&places), Err(TracefsError::NoEvents)));
+    fn missing_tracefs_or_rpcrdma_events_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = [folder.path().join("a"), folder.path().join("b")];
+        assert!(matches!(Tracepoints::open_at(&paths), Err(TracefsError::NotMounted)));
+        fs::create_dir_all(paths[1].join("instances")).unwrap();
+        assert!(matches!(Tracepoints::open_at(&paths), Err(TracefsError::NoEvents)));
     }
 }

@@ -22,7 +22,7 @@ fn written(write: impl FnOnce(&mut PcapngWriter<Vec<u8>>)) -> Vec<u8> {
 
 /// draft-ietf-opsawg-pcapng, sections 4.1 to 4.3, byte by byte.
 #[test]
-fn as_the_draft_draws_it() {
+fn blocks_match_the_pcapng_draft() {
     let bytes = written(|writer| {
         let record = record(&[0xaa; 5], LinkType::ETHERNET, 0x0102_0304_0506_0708);
         writer.packet(&record, "NAK").unwrap();
@@ -46,7 +46,7 @@ fn as_the_draft_draws_it() {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn written_packets_are_read_back() {
     let data: Vec<u8> = (0..=255).collect();
     let links = [LinkType::ETHERNET, LinkType::INFINIBAND, LinkType::ETHERNET];
     let records: Vec<Record<'_>> = (0..9usize)
@@ -62,7 +62,7 @@ fn what_was_written_is_read() {
     });
     let mut capture = Capture::from_reader("written", std::io::Cursor::new(bytes)).unwrap();
     for record in &records {
-        let read = capture.next().unwrap().expect("as many as were written");
+        let read = capture.next().unwrap().expect("every written packet is read");
         assert_eq!((read.number, read.time, read.link), (record.number, record.time, record.link));
         assert_eq!((read.original_length, read.data), (record.original_length, record.data));
     }
@@ -71,7 +71,7 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn what_the_format_cannot_hold() {
+fn long_comments_and_times_before_1970_are_clamped() {
     // Three bytes per character: the limit of 65,535 falls on a boundary, but not after one more
     // byte.
     for (comment, kept) in
@@ -86,13 +86,13 @@ fn what_the_format_cannot_hold() {
 }
 
 #[test]
-fn a_capture_without_packets_is_one() {
+fn capture_without_packets_is_valid() {
     let mut capture = Capture::from_reader("empty", std::io::Cursor::new(written(|_| {}))).unwrap();
     assert!(capture.next().unwrap().is_none());
 }
 
 #[test]
-fn a_section_says_more_of_itself() {
+fn section_options_are_written() {
     let comments = ["one".to_owned(), String::new(), "two".to_owned()];
     let section = Section { application: "rdmascope", system: "Linux 6.12", comments: &comments };
     let bytes = PcapngWriter::begin_section(Vec::new(), &section).unwrap().finish().unwrap();
@@ -122,16 +122,16 @@ impl Write for Full {
 }
 
 #[test]
-fn what_was_handed_on_is_whole_blocks() {
+fn handed_on_bytes_are_complete_blocks() {
     let mut writer = PcapngWriter::new(Full(600_000, Vec::new()), "rdmascope").unwrap();
     let data = [7; 1001];
     let mut packets = 0;
     while writer.packet(&record(&data, LinkType::ETHERNET, 1), "").is_ok() {
         packets += 1;
     }
-    let whole = writer.handed_on() as usize;
+    let handed_on = writer.handed_on() as usize;
     assert_eq!(writer.get_ref().1.len(), 600_000, "everything that fit was written");
-    let bytes = writer.get_ref().1[..whole].to_vec();
+    let bytes = writer.get_ref().1[..handed_on].to_vec();
     let mut capture = Capture::from_reader("written", std::io::Cursor::new(bytes)).unwrap();
     let mut read = 0;
     while capture.next().unwrap().is_some() {
@@ -158,13 +158,13 @@ impl Write for Disk {
 }
 
 #[test]
-fn packets_on_a_full_disk_are_counted() {
+fn packets_lost_to_a_full_disk_are_not_counted() {
     let packet = record(&[0; 1000], LinkType::ETHERNET, 0);
     let mut writer = PcapngWriter::new(Disk { left: 100_000 }, "test").unwrap();
     for _ in 0..50 {
         writer.packet(&packet, "").unwrap();
     }
-    assert_eq!(writer.packets_handed_on(), 0, "they are held");
+    assert_eq!(writer.packets_handed_on(), 0, "all are buffered");
     writer.flush().unwrap();
     assert_eq!(writer.packets_handed_on(), 50);
     let kept = writer.handed_on();

@@ -80,7 +80,7 @@ pub(super) struct Ring<D> {
     /// Buffers that were read and can be posted again.
     free: Vec<u32>,
     /// The buffer of the packet that was delivered last.
-    lent: Option<u32>,
+    delivered_buffer: Option<u32>,
     /// Number of buffers that the device has, as far as known.
     posted: u32,
     /// How often the device had no buffer.
@@ -120,7 +120,7 @@ impl<D: Device> Ring<D> {
             interval: options.interval,
             filled: VecDeque::new(),
             polled: Vec::new(),
-            lent: None,
+            delivered_buffer: None,
             posted: 0,
             exhausted: 0,
             too_long: 0,
@@ -141,7 +141,7 @@ impl<D: Device> Ring<D> {
     }
 
     fn take(&mut self) -> io::Result<Taken> {
-        self.free.extend(self.lent.take());
+        self.free.extend(self.delivered_buffer.take());
         loop {
             if self.free.len() >= BATCH {
                 self.give_back()?;
@@ -159,11 +159,11 @@ impl<D: Device> Ring<D> {
                 if core::mem::take(&mut self.is_idle) {
                     self.device.wait(self.interval)?;
                 }
-                let asked = now();
+                let polled = now();
                 self.drain()?;
                 if self.filled.is_empty() {
                     self.is_idle = true;
-                    return Ok(Taken::Idle(asked));
+                    return Ok(Taken::Idle(polled));
                 }
                 continue;
             };
@@ -173,7 +173,7 @@ impl<D: Device> Ring<D> {
                 Outcome::Packet(length) => {
                     if let Some(kept) = self.sieve.keep(self.device.bytes(buffer, length)) {
                         let kept = kept.len();
-                        self.lent = Some(buffer);
+                        self.delivered_buffer = Some(buffer);
                         return Ok(Taken::Packet { buffer, length, kept, time });
                     }
                 }

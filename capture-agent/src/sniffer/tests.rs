@@ -132,7 +132,7 @@ fn taken(ring: &mut Ring<Fake>) -> Vec<(Vec<u8>, u32)> {
 }
 
 #[test]
-fn packets_come_out_as_they_passed() {
+fn packets_are_delivered_in_order_and_unchanged() {
     let (mut ring, _) = ring(Fake::new(200), 262_144);
     let mut expected = Vec::new();
     // Several times around the ring, with lengths that leave bytes of an earlier packet in the
@@ -157,7 +157,7 @@ fn packets_come_out_as_they_passed() {
 #[test]
 fn records_have_numbers_times_and_lengths() {
     let (mut ring, _) = ring(Fake::new(8), 20);
-    let Ok(Next::Idle(Some(before))) = ring.next() else { panic!("there is nothing yet") };
+    let Ok(Next::Idle(Some(before))) = ring.next() else { panic!("no packet yet") };
     ring.device().pass(&frame(1, 60));
     ring.device().pass(&frame(2, 18));
     let mut last = before;
@@ -173,7 +173,7 @@ fn records_have_numbers_times_and_lengths() {
 }
 
 #[test]
-fn a_source_says_that_it_has_nothing_before_it_waits() {
+fn source_reports_idle_before_it_waits() {
     let (mut ring, _) = ring(Fake::new(4), 262_144);
     assert!(matches!(ring.next(), Ok(Next::Idle(Some(_)))));
     assert_eq!(ring.device().waits, 0);
@@ -182,11 +182,11 @@ fn a_source_says_that_it_has_nothing_before_it_waits() {
     ring.device().pass(&frame(1, 18));
     assert!(matches!(ring.next(), Ok(Next::Record(_))));
     assert!(matches!(ring.next(), Ok(Next::Idle(_))));
-    assert_eq!(ring.device().waits, 2, "once for each time that it said so");
+    assert_eq!(ring.device().waits, 2, "one wait per idle report");
 }
 
 #[test]
-fn a_device_without_buffers_is_noticed_and_nothing_is_counted() {
+fn buffer_shortage_is_reported_without_a_drop_count() {
     let (mut ring, _) = ring(Fake::new(8), 262_144);
     for number in 0..20 {
         ring.device().pass(&frame(number, 18));
@@ -195,7 +195,7 @@ fn a_device_without_buffers_is_noticed_and_nothing_is_counted() {
     assert_eq!(taken(&mut ring), first);
     assert_eq!(ring.device().dropped, 12);
     assert_eq!(ring.counts().expect("it counts").dropped, None, "12 packets were dropped unnoticed");
-    assert_eq!(ring.dropped(), 0, "known of");
+    assert_eq!(ring.dropped(), 0, "no counted drops");
     let lacks = ring.lacks();
     assert_eq!(lacks, ["fake0 ran out of receive buffers once: packets may be missing there"]);
     assert!(ring.uncounted().is_some_and(|why| why.contains("does not report")));
@@ -206,19 +206,19 @@ fn a_device_without_buffers_is_noticed_and_nothing_is_counted() {
 }
 
 #[test]
-fn what_the_device_counts_is_told_from_the_beginning_on() {
+fn drop_counter_is_reported_relative_to_its_start() {
     let mut device = Fake::new(4);
     device.counter = Some(1000);
     let (mut ring, _) = ring(device, 262_144);
     assert_eq!(ring.lacks(), Vec::<String>::new());
     ring.device().counter = Some(1007);
-    let [told] = &ring.lacks()[..] else { panic!("{:?}", ring.lacks()) };
-    assert!(told.starts_with("fake0 counted 7 packets") && told.contains("or another"), "{told}");
-    assert_eq!(ring.counts().expect("it counts").dropped, None, "they may be of others");
+    let [report] = &ring.lacks()[..] else { panic!("{:?}", ring.lacks()) };
+    assert!(report.starts_with("fake0 counted 7 packets") && report.contains("or another"), "{report}");
+    assert_eq!(ring.counts().expect("it counts").dropped, None, "they may be drops of other programs");
 }
 
 #[test]
-fn a_packet_that_finds_no_room_is_told() {
+fn packets_longer_than_a_buffer_are_reported() {
     let (mut ring, _) = ring(Fake::new(4), 262_144);
     ring.device().pass(&frame(1, 18));
     ring.device().pass(&frame(2, SIZE + 1));
@@ -226,11 +226,11 @@ fn a_packet_that_finds_no_room_is_told() {
     let found: Vec<u32> = taken(&mut ring).iter().map(|(_, length)| *length).collect();
     assert_eq!(found, [18, SIZE as u32]);
     assert_eq!(ring.lacks(), ["packets longer than 100 bytes are missing: 1"]);
-    assert_eq!(ring.device().posted.len(), 4, "its buffer is used again");
+    assert_eq!(ring.device().posted.len(), 4, "its buffer is posted again");
 }
 
 #[test]
-fn a_device_that_fails_ends_it_with_an_error() {
+fn device_failure_ends_the_capture_with_an_error() {
     let (mut ring, _) = ring(Fake::new(4), 262_144);
     ring.device().pass(&frame(1, 18));
     let buffer = ring.device().posted.pop_front().expect("it has buffers");
@@ -241,7 +241,7 @@ fn a_device_that_fails_ends_it_with_an_error() {
 }
 
 #[test]
-fn it_ends_with_what_had_come_by_then() {
+fn stopped_capture_delivers_the_packets_already_received() {
     let (mut ring, end) = ring(Fake::new(8), 262_144);
     for number in 0..5 {
         ring.device().pass(&frame(number, 18));
@@ -259,12 +259,12 @@ fn it_ends_with_what_had_come_by_then() {
         ring.device().pass(&frame(77, 18));
     }
     assert_eq!(rest, 4);
-    assert!(matches!(ring.next(), Ok(Next::End)), "and does not begin again");
+    assert!(matches!(ring.next(), Ok(Next::End)), "and it stays ended");
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_all_that_found_a_buffer_comes_out(
+    fn every_packet_that_got_a_buffer_is_delivered(
         buffers in 1usize..150,
         steps in prop::collection::vec((0u8..4, 1usize..90), 1..200),
     ) {
@@ -292,13 +292,13 @@ proptest! {
         found.extend(rest.iter().map(|(data, _)| u32::from_be_bytes(data[14..18].try_into().expect("four bytes"))));
         prop_assert_eq!(found, expected);
         let dropped = ring.device().dropped;
-        prop_assert!(dropped == 0 || !ring.lacks().is_empty(), "{} dropped, and nothing is said", dropped);
+        prop_assert!(dropped == 0 || !ring.lacks().is_empty(), "{} dropped and not reported", dropped);
         prop_assert_eq!(ring.device().posted.len(), buffers);
     }
 }
 
 #[test]
-fn names_of_devices_and_ports() {
+fn device_names_are_split_from_port_numbers() {
     assert_eq!(device_and_port("mlx5_0").expect("a name"), ("mlx5_0", 1));
     assert_eq!(device_and_port("mlx4_0/2").expect("a port"), ("mlx4_0", 2));
     for wrong in ["mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/a"] {
@@ -307,7 +307,7 @@ fn names_of_devices_and_ports() {
 }
 
 #[test]
-fn a_device_that_cannot_is_told_what_to_do_instead() {
+fn unsupported_device_error_names_an_alternative() {
     let refused = |is_hardware, interface: Option<&str>| {
         let (device, step) = ("dev0".to_owned(), "raw packet queue pair");
         let (interface, error) = (interface.map(str::to_owned), io::Error::from(io::ErrorKind::Unsupported));

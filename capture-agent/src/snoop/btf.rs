@@ -8,8 +8,8 @@
 //!
 //! Numbers are in host byte order. A module continues the types and the strings of vmlinux: its
 //! first type has the number after the last one there, and its strings begin where those end. The
-//! format is that of Linux, `Documentation/bpf/btf.rst`. Any bytes are accepted: what cannot be read
-//! is not found.
+//! format is that of Linux, `Documentation/bpf/btf.rst`. Any bytes are accepted; unreadable
+//! types are not found.
 
 const MAGIC: u16 = 0xeb9f;
 
@@ -59,8 +59,8 @@ struct Type<'a> {
 }
 
 impl Btf {
-    /// Parses `/sys/kernel/btf/vmlinux`, and the file of a module beside it. `None` if one of them is
-    /// no BTF.
+    /// Parses `/sys/kernel/btf/vmlinux`, and the file of a module if given. `None` if one of them
+    /// is no BTF.
     pub(crate) fn parse(vmlinux: &[u8], module: Option<&[u8]>) -> Option<Btf> {
         let mut parts = vec![Part::parse(vmlinux)?];
         if let Some(module) = module {
@@ -92,8 +92,8 @@ impl Btf {
         None
     }
 
-    /// Finds a type by kind and name. The latest file comes first, because its own version of a
-    /// structure is what its functions use.
+    /// Finds a type by kind and name. The latest file comes first, because its functions use its
+    /// own version of a structure.
     fn find(&self, kinds: &[u32], name: &str) -> Option<TypeId> {
         let mut end: usize = self.parts.iter().map(|part| part.starts.len()).sum();
         for part in self.parts.iter().rev() {
@@ -108,16 +108,16 @@ impl Btf {
         None
     }
 
-    /// The position, from 1, of the parameter of a function that points to a structure. `None`: there
-    /// is no such function. `Some(None)`: it has no such parameter.
+    /// The position, from 1, of the parameter of a function that points to a structure. `None`:
+    /// the function is missing. `Some(None)`: it has no such parameter.
     pub(crate) fn parameter(&self, function: &str, structure: &str) -> Option<Option<usize>> {
         let function = self.get(self.find(&[kind::FUNCTION], function)?)?;
         let prototype = self.get(TypeId(function.rest)).filter(|this| this.kind == kind::PROTOTYPE)?;
-        let is_it = |member: &[u32]| {
+        let points_to_structure = |member: &[u32]| {
             let pointee = self.pointee(TypeId(member[1]));
             pointee.and_then(|this| self.name(self.get(this)?.name)) == Some(structure.as_bytes())
         };
-        Some(prototype.members.chunks_exact(2).position(is_it).map(|index| index + 1))
+        Some(prototype.members.chunks_exact(2).position(points_to_structure).map(|index| index + 1))
     }
 
     /// The structure or union with a name.

@@ -1,7 +1,7 @@
 //! Composes a RoCEv2 frame for each message.
 //!
-//! Addresses and queue pair numbers are those of the connection. What no message has is our own: PSNs
-//! count the messages of each end from 0, and each message is one packet, whatever the path MTU. Over
+//! Addresses and queue pair numbers are those of the connection. The rest is synthetic: PSNs count
+//! the messages of each end from 0, and each message is one packet, whatever the path MTU. Over
 //! iWARP, an end has no number for the other one, and gets [`UNNUMBERED`] and its own.
 
 use super::join::Message;
@@ -32,7 +32,7 @@ pub(super) struct Composed {
     pub(super) note: Option<String>,
     pub(super) time: Time,
     pub(super) bytes: Vec<u8>,
-    /// Length of the whole frame.
+    /// Length of the frame before truncation.
     pub(super) length: u32,
     /// Events lost before it.
     pub(super) dropped: u64,
@@ -49,7 +49,7 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct NotFound(u64);
 
-/// How long a connection that was not found is not looked for again, in nanoseconds.
+/// Time until the kernel is queried again for a connection that was not found, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
 /// Composes frames.
@@ -105,7 +105,7 @@ impl Frames {
         frame
     }
 
-    /// Asks the kernel for the connection of a queue pair.
+    /// Queries the kernel for the connection of a queue pair.
     fn find(&self, message: &Message) -> Option<Known> {
         let devices = self.inventory.devices().ok()?;
         let device = devices.iter().find(|device| device.index == message.device)?;

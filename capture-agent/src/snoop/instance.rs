@@ -38,11 +38,11 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Defines the events and starts recording. Calls `know` with each event and its layout.
+    /// Defines the events and starts recording. Calls `add_layout` with each event and its layout.
     pub(super) fn open(
         bytes: usize,
         buffer: usize,
-        mut know: impl FnMut(&Definition, u16, Layout),
+        mut add_layout: impl FnMut(&Definition, u16, Layout),
     ) -> Result<Instance, Error> {
         let Possible { place, wanted, module, mut definitions } = possible(bytes)?;
         let events = place.join(EVENTS);
@@ -60,7 +60,7 @@ impl Instance {
         };
         fs::create_dir(&instance.folder).map_err(|error| explained(system(&instance.folder, error)))?;
         instance.define(&wanted, module, &events)?;
-        instance.begin(&wanted, buffer, &mut know).map_err(explained)?;
+        instance.begin(&wanted, buffer, &mut add_layout).map_err(explained)?;
         Ok(instance)
     }
 
@@ -84,7 +84,7 @@ impl Instance {
         &mut self,
         wanted: &[Definition],
         buffer: usize,
-        know: &mut impl FnMut(&Definition, u16, Layout),
+        add_layout: &mut impl FnMut(&Definition, u16, Layout),
     ) -> Result<(), Error> {
         let processors = numbered(&self.folder.join("per_cpu"));
         let write = |name: &Path, value: &str| {
@@ -101,7 +101,7 @@ impl Instance {
             let format = fs::read_to_string(&path).map_err(|error| system(&path, error))?;
             let unknown = || system(&path, io::Error::other("unknown format"));
             let (id, layout) = Layout::parse(&format).ok_or_else(unknown)?;
-            know(definition, id, layout);
+            add_layout(definition, id, layout);
             if let Some(filter) = &definition.filter {
                 write(&event.join("filter"), filter)?;
             }
@@ -142,7 +142,7 @@ impl Instance {
         Ok(losses)
     }
 
-    /// Returns the number of times that a probe was passed over, because the processor was at another
+    /// Returns the number of times that a probe was skipped, because the processor was in another
     /// one.
     pub(super) fn missed(&mut self) -> io::Result<u64> {
         let mut text = String::new();
@@ -183,7 +183,7 @@ pub(super) struct Possible {
     definitions: File,
 }
 
-/// Finds out whether events can be defined here, and changes nothing.
+/// Checks whether events can be defined here, without side effects.
 pub(super) fn possible(bytes: usize) -> Result<Possible, Error> {
     let place = tracefs::place().map_err(|error| explained(error.into()))?;
     if !place.join(EVENTS).exists() {

@@ -53,7 +53,7 @@ struct Mapped {
     tail_bytes: Vec<u8>,
 }
 
-/// Puts messages together.
+/// Assembles messages.
 #[derive(Debug, Default)]
 pub(super) struct Joiner {
     layouts: HashMap<u16, (Point, usize, Arc<Layout>)>,
@@ -72,7 +72,7 @@ const MOST_MAPPED: usize = 4096;
 
 impl Joiner {
     /// Adds the layout of an event.
-    pub(super) fn know(&mut self, id: u16, point: Point, part: usize, layout: Layout) {
+    pub(super) fn add_layout(&mut self, id: u16, point: Point, part: usize, layout: Layout) {
         self.layouts.insert(id, (point, part, Arc::new(layout)));
     }
 
@@ -88,7 +88,7 @@ impl Joiner {
         }
     }
 
-    /// Returns the messages before a time, in order. Their events were taken.
+    /// Returns the messages before a time, in order. All their events must have been taken.
     pub(super) fn settle(&mut self, before: u64) -> Vec<Message> {
         self.hits.sort_by_key(|hit| hit.time);
         let settled = self.hits.partition_point(|hit| hit.time < before);
@@ -103,7 +103,7 @@ impl Joiner {
         let number = |name| layout.number(name, &hit.data);
         let word = |name| number(name) as u32;
         let own = self.first_piece(hit, number(hit.point.length()) as usize);
-        let whole = |length: u32| (length, cut(&own, length as usize).to_vec());
+        let complete = |length: u32| (length, cut(&own, length as usize).to_vec());
         let (length, bytes) = match hit.point {
             Point::ServerMap => {
                 if self.mapped.len() >= MOST_MAPPED {
@@ -115,7 +115,7 @@ impl Joiner {
                 return None;
             }
             Point::ServerReceive if word("status") != 0 => return None,
-            Point::ServerReceive | Point::ClientReceive => whole(word("length")),
+            Point::ServerReceive | Point::ClientReceive => complete(word("length")),
             Point::ClientSend => {
                 let header = [layout.bytes("h0", &hit.data), layout.bytes("h1", &hit.data)].concat();
                 let [head, tail, tail_length] = ["head", "tail", "tail_length"].map(number);

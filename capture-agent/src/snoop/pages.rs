@@ -32,7 +32,7 @@ pub(super) fn events(page: &[u8], mut see: impl FnMut(u64, &[u8])) -> (u64, u64)
     let began = u64::from_ne_bytes(*began);
     let mut time = began;
     let commit = commit.first_chunk().map_or(0, |commit| usize::from_ne_bytes(*commit));
-    let (mut events, behind) = rest.split_at(rest.len().min(commit & LENGTH));
+    let (mut events, trailer) = rest.split_at(rest.len().min(commit & LENGTH));
     while let Some((word, data)) = events.split_first_chunk::<4>() {
         let word = u32::from_ne_bytes(*word);
         let (kind, delta) = (word & 0x1f, u64::from(word >> 5));
@@ -48,7 +48,7 @@ pub(super) fn events(page: &[u8], mut see: impl FnMut(u64, &[u8])) -> (u64, u64)
         let Some((own, next)) = events[4..].split_at_checked(length) else { break };
         match kind {
             30 => time = time.wrapping_add(high | delta),
-            // The highest five bits are those of the time before.
+            // The highest five bits are those of the previous time.
             31 => time = time & 0x1f << 59 | high | delta,
             29 => {}
             _ => {
@@ -61,7 +61,7 @@ pub(super) fn events(page: &[u8], mut see: impl FnMut(u64, &[u8])) -> (u64, u64)
     let lost = match commit {
         commit if commit & MISSED == 0 => 0,
         commit if commit & MISSED_STORED == 0 => 1,
-        _ => behind.first_chunk().map_or(1, |count| usize::from_ne_bytes(*count) as u64),
+        _ => trailer.first_chunk().map_or(1, |count| usize::from_ne_bytes(*count) as u64),
     };
     (began, lost)
 }

@@ -226,8 +226,8 @@ struct Fetch<'a> {
 
 impl<'a> Fetch<'a> {
     fn new(btf: &'a Btf, spec: &'static Spec) -> Result<Fetch<'a>, ProbeError> {
-        let is_there = |function: &&&'static str| btf.parameter(function, spec.key).is_some();
-        let function = spec.functions.iter().find(is_there);
+        let exists = |function: &&&'static str| btf.parameter(function, spec.key).is_some();
+        let function = spec.functions.iter().find(exists);
         let function = function.ok_or_else(|| ProbeError::NoFunction(spec.functions.join(" or ")))?;
         Ok(Fetch { btf, spec, function })
     }

@@ -20,7 +20,7 @@ pub struct Line<'a> {
 
 /// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Said<'a> {
+pub enum LineContent<'a> {
     /// An event.
     Event(Line<'a>),
     /// Events were lost, with the number if it is given.
@@ -55,11 +55,11 @@ pub enum LineError {
 }
 
 /// Parses a line.
-pub fn read(bytes: &[u8]) -> Result<Said<'_>, LineError> {
+pub fn read(bytes: &[u8]) -> Result<LineContent<'_>, LineError> {
     let text = core::str::from_utf8(bytes).map_err(|_| LineError::Encoding)?.trim_end();
     let start = text.trim_start();
     if start.is_empty() {
-        return Ok(Said::Nothing);
+        return Ok(LineContent::Nothing);
     }
     if let Some(comment) = start.strip_prefix('#') {
         return Ok(overwritten(comment));
@@ -68,7 +68,7 @@ pub fn read(bytes: &[u8]) -> Result<Said<'_>, LineError> {
         return Ok(lost);
     }
     let Some((task, cpu, rest)) = task(start) else {
-        return if is_heading(start) { Ok(Said::Nothing) } else { Err(LineError::Task) };
+        return if is_heading(start) { Ok(LineContent::Nothing) } else { Err(LineError::Task) };
     };
     let (time, resolution, rest) = time(rest).ok_or(LineError::Time)?;
     // `event: fields`; trace-cmd writes more spaces after the colon.
@@ -78,18 +78,18 @@ pub fn read(bytes: &[u8]) -> Result<Said<'_>, LineError> {
         return Err(LineError::Event);
     }
     let event = event::read(name, Fields(fields.trim()))?;
-    Ok(Said::Event(Line { pid: task, cpu, time, resolution, event }))
+    Ok(LineContent::Event(Line { pid: task, cpu, time, resolution, event }))
 }
 
 /// Parses `entries-in-buffer/entries-written: 930/1030   #P:1`. Entries that are no longer in the
 /// buffer were overwritten.
-fn overwritten(comment: &str) -> Said<'_> {
+fn overwritten(comment: &str) -> LineContent<'_> {
     let counts = comment.trim().strip_prefix("entries-in-buffer/entries-written:");
     let counts = counts.and_then(|counts| counts.split_ascii_whitespace().next()?.split_once('/'));
     let counts = counts.and_then(|(kept, written)| Some((kept.parse().ok()?, written.parse().ok()?)));
     match counts {
-        Some((kept, written)) if written > kept => Said::Lost(Some(written - kept)),
-        Some::<(u64, u64)>(_) | None => Said::Nothing,
+        Some((kept, written)) if written > kept => LineContent::Lost(Some(written - kept)),
+        Some::<(u64, u64)>(_) | None => LineContent::Nothing,
     }
 }
 
@@ -97,11 +97,11 @@ fn overwritten(comment: &str) -> Said<'_> {
 ///
 /// tracefs writes `CPU:0 [LOST 23 EVENTS]` or `CPU:0 [LOST EVENTS]`; trace-cmd writes
 /// `CPU:0 [23 EVENTS DROPPED]` or `CPU:0 [EVENTS DROPPED]`.
-fn lost(line: &str) -> Option<Said<'_>> {
+fn lost(line: &str) -> Option<LineContent<'_>> {
     let inside = line.strip_prefix("CPU:")?.split_once('[')?.1.strip_suffix(']')?;
     let words = inside.split_ascii_whitespace();
     let is_lost = inside.contains("LOST") || inside.contains("DROPPED");
-    is_lost.then(|| Said::Lost(words.filter_map(|word| word.parse().ok()).next()))
+    is_lost.then(|| LineContent::Lost(words.filter_map(|word| word.parse().ok()).next()))
 }
 
 /// Returns true for a line of the heading that trace-cmd writes.
@@ -140,10 +140,10 @@ fn task(line: &str) -> Option<(u32, u32, &str)> {
 fn time(rest: &str) -> Option<(i64, i64, &str)> {
     let mut rest = rest.trim_start();
     for _ in 0..2 {
-        let (word, behind) = rest.split_once(char::is_whitespace)?;
+        let (word, remainder) = rest.split_once(char::is_whitespace)?;
         match word.strip_suffix(':').and_then(seconds) {
-            Some((time, resolution)) => return Some((time, resolution, behind.trim_start())),
-            None => rest = behind.trim_start(),
+            Some((time, resolution)) => return Some((time, resolution, remainder.trim_start())),
+            None => rest = remainder.trim_start(),
         }
     }
     None
@@ -151,13 +151,13 @@ fn time(rest: &str) -> Option<(i64, i64, &str)> {
 
 /// Parses `39.870408` to nanoseconds and the resolution of the last digit.
 fn seconds(text: &str) -> Option<(i64, i64)> {
-    let (whole, fraction) = text.split_once('.')?;
+    let (integer, fraction) = text.split_once('.')?;
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) || fraction.len() > 9 {
+    if !is_number(integer) || !is_number(fraction) || fraction.len() > 9 {
         return None;
     }
     let resolution = 10i64.pow(9 - fraction.len() as u32);
     let fraction: i64 = fraction.parse().ok()?;
-    let whole: i64 = whole.parse().ok()?;
-    Some((whole.checked_mul(1_000_000_000)?.checked_add(fraction * resolution)?, resolution))
+    let integer: i64 = integer.parse().ok()?;
+    Some((integer.checked_mul(1_000_000_000)?.checked_add(fraction * resolution)?, resolution))
 }

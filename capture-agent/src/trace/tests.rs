@@ -1,9 +1,11 @@
-use super::{ChunkKind, Completion, Event, Line, LineError, Said, Segment, Task, Trace, TraceError, read};
+use super::{
+    ChunkKind, Completion, Event, Line, LineContent, LineError, Segment, Task, Trace, TraceError, read,
+};
 
 #[track_caller]
 fn line(text: &str) -> Line<'_> {
     match read(text.as_bytes()) {
-        Ok(Said::Event(line)) => line,
+        Ok(LineContent::Event(line)) => line,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -11,7 +13,7 @@ fn line(text: &str) -> Line<'_> {
 const MARSHAL: &str = "       mount.nfs-238     [000] .....    39.875957: xprtrdma_marshal: task:00000001@0000000a xid=0x0c396a62 hdr=28 xdr=40/4096/2 pullup/inline\n";
 
 #[test]
-fn a_line_of_tracefs() {
+fn tracefs_line_is_parsed() {
     assert_eq!(
         line(MARSHAL),
         Line {
@@ -30,7 +32,7 @@ fn a_line_of_tracefs() {
 }
 
 #[test]
-fn the_same_line_as_others_write_it() {
+fn lines_of_other_tools_give_the_same_event() {
     let expected = line(MARSHAL);
     let fields = "task:00000001@0000000a xid=0x0c396a62 hdr=28 xdr=40/4096/2 pullup/inline";
     for head in [
@@ -51,7 +53,7 @@ fn the_same_line_as_others_write_it() {
 }
 
 #[test]
-fn the_events_of_the_requester() {
+fn requester_events_are_parsed() {
     let event = |text: &'static str| line(Box::leak(format!("x-1 [000] 1.0: {text}").into_boxed_str())).event;
     let task = Task { task: 2, client: 2 };
     let segment = Segment { length: 256, offset: 0x1439_6a62_080e_f000, handle: 0xc41 };
@@ -93,7 +95,7 @@ fn the_events_of_the_requester() {
 }
 
 #[test]
-fn the_events_of_the_responder() {
+fn responder_events_are_parsed() {
     let event =
         |text: &'static str| line(Box::leak(format!("nfsd-1 [000] 1.0: {text}").into_boxed_str())).event;
     let completion = Completion { queue: 2, id: 56 };
@@ -123,19 +125,22 @@ fn the_events_of_the_responder() {
 }
 
 #[test]
-fn what_is_lost_is_said() {
-    assert_eq!(read(b"# entries-in-buffer/entries-written: 930/1030   #P:1"), Ok(Said::Lost(Some(100))));
-    assert_eq!(read(b"# entries-in-buffer/entries-written: 930/930   #P:1"), Ok(Said::Nothing));
-    assert_eq!(read(b"CPU:0 [LOST 23 EVENTS]"), Ok(Said::Lost(Some(23))));
-    assert_eq!(read(b"CPU:1 [LOST EVENTS]"), Ok(Said::Lost(None)));
-    assert_eq!(read(b"CPU:1 [4 EVENTS DROPPED]"), Ok(Said::Lost(Some(4))));
+fn lost_events_are_reported() {
+    assert_eq!(
+        read(b"# entries-in-buffer/entries-written: 930/1030   #P:1"),
+        Ok(LineContent::Lost(Some(100)))
+    );
+    assert_eq!(read(b"# entries-in-buffer/entries-written: 930/930   #P:1"), Ok(LineContent::Nothing));
+    assert_eq!(read(b"CPU:0 [LOST 23 EVENTS]"), Ok(LineContent::Lost(Some(23))));
+    assert_eq!(read(b"CPU:1 [LOST EVENTS]"), Ok(LineContent::Lost(None)));
+    assert_eq!(read(b"CPU:1 [4 EVENTS DROPPED]"), Ok(LineContent::Lost(Some(4))));
     for heading in ["cpus=1", "version = 7", "CPU 0 is empty", "# tracer: nop", ""] {
-        assert_eq!(read(heading.as_bytes()), Ok(Said::Nothing), "{heading}");
+        assert_eq!(read(heading.as_bytes()), Ok(LineContent::Nothing), "{heading}");
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_of_its_line() {
+fn unreadable_lines_are_errors() {
     assert_eq!(read(b"hello"), Err(LineError::Task));
     assert_eq!(read(b"x-1 [000] 12345: sched_switch: a"), Err(LineError::Time));
     assert_eq!(read(b"x-1 [000] 1.5: nothing here"), Err(LineError::Event));
@@ -151,7 +156,7 @@ fn what_cannot_be_read_is_an_error_of_its_line() {
 }
 
 #[test]
-fn a_file_is_read_to_its_end_or_refused() {
+fn unreadable_lines_are_counted_and_other_files_rejected() {
     let count = |text: &[u8]| {
         let mut trace = Trace::new("t".into(), text)?;
         let mut events = 0;

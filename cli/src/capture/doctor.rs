@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_of_a_host_with_soft_roce() {
+    fn report_for_soft_roce_host() {
         assert_eq!(
             facts(&[("rxe0", false, Fabric::Roce, "eth0")]).to_string(),
             "system       Linux 6.12 x86_64\n\
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fabric_has_its_command() {
+    fn report_ends_with_command_for_fabric() {
         let mirror = "rdmascope capture -i INTERFACE --tunnels --promiscuous -w FILE";
         let snoop = "rdmascope capture --snoop -w FILE";
         for (device, seen, command) in [
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn report_lists_missing_requirements() {
         let report = Facts {
             transport: false,
             types: false,

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_rotate_are_numbered() {
+    fn rotated_files_are_numbered() {
         for (path, expected) in [
             ("a/b.pcapng", "a/b-00007.pcapng"),
             ("b", "b-00007"),

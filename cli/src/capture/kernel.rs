@@ -1,7 +1,7 @@
 //! Kernel data recorded with a capture: the connected queue pairs and the tracepoints.
 
 use super::files::Current;
-use crate::output::tell;
+use crate::output::notify;
 use anyhow::{Context as _, Result};
 use rdmascope_capture_agent::NoteKind;
 use rdmascope_capture_agent::inventory::{self, Connected, InventoryError};
@@ -21,7 +21,7 @@ pub(crate) fn connected(quiet: bool) -> Vec<Connected> {
         Err(error) => {
             // A host without RDMA, such as one that only receives mirrored packets, lacks nothing.
             if !(quiet && matches!(error, InventoryError::NoRdma)) {
-                tell(format_args!("cannot list connected queue pairs: {error}"));
+                notify(format_args!("cannot list connected queue pairs: {error}"));
             }
             Vec::new()
         }

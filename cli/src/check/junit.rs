@@ -66,7 +66,7 @@ impl Taker for Junit<'_, '_> {
 
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
         let Junit { command, kept, report } = self;
-        let mut cases = whole(command, tally, ending);
+        let mut cases = input_cases(command, tally, ending);
         for (place, count) in tally.rules.iter().enumerate() {
             cases.push(of_rule(place, count, kept));
         }
@@ -96,7 +96,7 @@ impl Taker for Junit<'_, '_> {
 
 /// The test cases for an input that is empty or could not be read completely. These give exit
 /// status 2, and are errors in JUnit.
-fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
+fn input_cases(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     let case = |name: &str, error: Option<String>| {
         let fault = |message| Fault { class: Some("capture".to_owned()), message, lines: Vec::new() };
         let outcome = error.map(fault).map_or(Outcome::Passed, Outcome::Error);
@@ -115,9 +115,9 @@ fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
 
 /// The test case of a rule. It fails if findings of the rule affect the exit status.
 fn of_rule(place: usize, count: &RuleCount, kept: &Kept) -> Case {
-    let RuleCount { rule, stands, allowed, inconclusive, .. } = *count;
+    let RuleCount { rule, conclusive, allowed, inconclusive, .. } = *count;
     let mut lines = Vec::new();
-    for verdict in [Verdict::Stands, Verdict::Inconclusive] {
+    for verdict in [Verdict::Certain, Verdict::Inconclusive] {
         for shown in kept.of(place, verdict) {
             lines.push(Line { kept, shown, verdict }.to_string());
         }
@@ -129,10 +129,10 @@ fn of_rule(place: usize, count: &RuleCount, kept: &Kept) -> Case {
     let subject = subject.map_or("", |subject| subject.name);
     let case =
         Case { class: slug(subject), name: rule.id.to_owned(), outcome: Outcome::Passed, output: lines };
-    if rule.level == Level::Violation && stands > allowed {
+    if rule.level == Level::Violation && conclusive > allowed {
         let all = if allowed > 0 { format!(", {} of them allowed", Number(allowed)) } else { String::new() };
-        failed(case, format!("{} {}{all}", rule.sentence, Counted(stands, "finding")))
-    } else if stands == 0 && inconclusive > 0 {
+        failed(case, format!("{} {}{all}", rule.sentence, Counted(conclusive, "finding")))
+    } else if conclusive == 0 && inconclusive > 0 {
         let why = format!("inconclusive: {}", Counted(inconclusive, "finding"));
         Case { outcome: Outcome::Skipped(why), ..case }
     } else {

@@ -1,7 +1,7 @@
 //! Findings for programs, written as they arrive: JSON Lines or a table.
 
 use super::{Check, Taker};
-use crate::output::{Out, tell, warn_of_cuts};
+use crate::output::{Out, notify, warn_of_cuts};
 use crate::table::{Format, Rows};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::tally::{Place, Tally};
@@ -55,7 +55,7 @@ impl Taker for Lines<'_> {
             } else if entry.fails() {
                 // A table contains findings only, so policy failures go to standard error.
                 self.out.flush()?;
-                tell(format_args!("{}", policy.named(entry)));
+                notify(format_args!("{}", policy.named(entry)));
             }
         }
         if self.has_summary {

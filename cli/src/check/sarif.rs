@@ -50,7 +50,7 @@ pub(super) struct Sarif<'a, 'b> {
     /// Whether each of several captures has its own run.
     is_one_of_several: bool,
     /// The minimum level of rules.
-    least: Level,
+    level: Level,
     inconclusive: bool,
     /// Maximum number of results per rule.
     most: u64,
@@ -72,7 +72,7 @@ impl<'a, 'b> Sarif<'a, 'b> {
         Sarif {
             log,
             is_one_of_several,
-            least: command.level.level(),
+            level: command.level.level(),
             inconclusive: command.inconclusive,
             most: command.most(),
             artifacts: input.files.iter().map(|path| uri(&path.to_string_lossy())).collect(),
@@ -86,8 +86,8 @@ impl<'a, 'b> Sarif<'a, 'b> {
             return Ok(());
         }
         self.results = Some(0);
-        let asked = |subject: &'static Subject| subject.rules.iter().map(move |rule| (subject, rule));
-        let rules = SUBJECTS.iter().flat_map(asked).filter(|(_, rule)| rule.level <= self.least);
+        let rules_of = |subject: &'static Subject| subject.rules.iter().map(move |rule| (subject, rule));
+        let rules = SUBJECTS.iter().flat_map(rules_of).filter(|(_, rule)| rule.level <= self.level);
         let driver = Driver {
             name: "rdmascope",
             version: env!("CARGO_PKG_VERSION"),
@@ -115,7 +115,7 @@ impl Taker for Sarif<'_, '_> {
     const LISTS: bool = true;
 
     fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()> {
-        let is_wanted = finding.verdict == Verdict::Stands || self.inconclusive;
+        let is_wanted = finding.verdict == Verdict::Certain || self.inconclusive;
         let Some(rule) = finding.rule.filter(|_| is_wanted && place.count <= self.most) else {
             return Ok(());
         };
@@ -273,7 +273,7 @@ impl<'a> Outcome<'a> {
     fn new(finding: &'a Finding, rule: &'static Rule, place: Place<'a>, artifact: &'a str) -> Outcome<'a> {
         // A finding that is not certain has no level (SARIF, section 3.27.10).
         let (kind, level) = match finding.verdict {
-            Verdict::Stands => ("fail", level(rule.level)),
+            Verdict::Certain => ("fail", level(rule.level)),
             Verdict::Inconclusive => ("review", "none"),
         };
         let (first, others) = match finding.frames.split_first() {

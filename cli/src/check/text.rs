@@ -7,7 +7,7 @@ use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
-use rdmascope_present::check::{Asked, Kept, Page};
+use rdmascope_present::check::{Kept, Page, Selection};
 use rdmascope_present::screen::Screen;
 use std::io::{self, Write as _};
 
@@ -44,7 +44,7 @@ impl Taker for Text<'_> {
     const LISTS: bool = false;
 
     fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()> {
-        if finding.verdict == Verdict::Stands || self.command.inconclusive {
+        if finding.verdict == Verdict::Certain || self.command.inconclusive {
             self.kept.add(finding, place);
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Taker for Text<'_> {
 
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
         let Text { command, index, screen, kept, out } = self;
-        let asked = Asked {
+        let selection = Selection {
             inconclusive: command.inconclusive,
             all: command.most == Some(0),
             level: command.level.level(),
@@ -67,7 +67,7 @@ impl Taker for Text<'_> {
             }
             writeln!(out, "{}", screen.style.bold(Heading(ending)))?;
         }
-        Page { asked, tally, kept, ending, screen: *screen }.write(out)
+        Page { selection, tally, kept, ending, screen: *screen }.write(out)
     }
 
     fn out(&mut self) -> &mut Out {

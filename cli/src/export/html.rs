@@ -5,6 +5,7 @@
 //! error kinds, intervals, ladders, arrows and fields are bounded, so the size of the page and the
 //! memory use do not grow with the length of the capture.
 
+mod capture_points;
 mod charts;
 mod fields;
 mod findings;
@@ -12,30 +13,29 @@ mod gather;
 mod kernel;
 mod ladders;
 mod page;
-mod places;
 mod plot;
 #[cfg(test)]
 mod tests;
 
 use self::page::Page;
+use crate::atomic_file::OutputFile;
 use crate::input::{self, Audience, Input};
+use crate::kernel_trace::{self, GatheredTraces};
 use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
-use crate::whole::OutputFile;
-use crate::witness::{self, Witnesses};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use fields::FieldLists;
 use foldhash::fast::FixedState;
 use gather::Gathered;
 use maud::Markup;
+use rdmascope_analysis::capture_points::EndToEnd;
 use rdmascope_analysis::charts::Choice;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::findings::{ByFrame, Findings};
-use rdmascope_analysis::kernel::{KernelTrace, Witness};
+use rdmascope_analysis::kernel::{KernelTrace, TraceResults};
 use rdmascope_analysis::paths::{Paths, TransactionRow};
-use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::units::is_hidden;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -88,7 +88,7 @@ pub(super) struct Html {
 /// Writes the report.
 pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
     let Html { input, output, ladders, kernel, slice, .. } = command;
-    let traces = match witness::read(kernel) {
+    let traces = match kernel_trace::read(kernel) {
         Ok(traces) => traces,
         Err(error) => return output::complain(&error.into(), out),
     };
@@ -104,13 +104,13 @@ pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
         return match report(input, *ladders, traces, slice)? {
             Ok((page, ending)) => {
                 out.write_all(page.as_bytes())?;
-                output::tell_of_ending(&ending, out)
+                output::report_ending(&ending, out)
             }
             Err(error) => output::complain(&error, out),
         };
     }
     match write_file(input, output, *ladders, traces, slice) {
-        Ok(ending) => output::tell_of_ending(&ending, out),
+        Ok(ending) => output::report_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
 }
@@ -144,8 +144,8 @@ fn report(
 ) -> io::Result<Result<(String, Ending)>> {
     let chosen = slice.chosen();
     let mut gathered = Gathered::new(ladders.into(), slice);
-    gathered.witnesses = Witnesses::new(traces);
-    gathered.joined = match input.joint() {
+    gathered.traces = GatheredTraces::new(traces);
+    gathered.end_to_end = match input.joint() {
         Ok(joint) => joint.map(|joint| EndToEnd::new(joint.tally())),
         Err(error) => return Ok(Err(error)),
     };
@@ -154,13 +154,13 @@ fn report(
         Err(error) => return Ok(Err(error)),
     };
     gathered.finish(&ending);
-    let witnesses: Vec<Witness> = mem::take(&mut gathered.witnesses).join(&input.files[0], &ending).collect();
+    let traces: Vec<TraceResults> = mem::take(&mut gathered.traces).join(&input.files[0], &ending).collect();
     let paths = mem::take(&mut gathered.paths);
     let mut drawing = Drawing::new(&gathered.charts.choice, &gathered.findings, paths);
     if let Err(error) = input::read(input, &mut drawing)? {
         return Ok(Err(error));
     }
-    let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing, witnesses: &witnesses };
+    let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing, traces: &traces };
     Ok(Ok((printable(page.render().into_string()), ending)))
 }
 

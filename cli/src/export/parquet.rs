@@ -8,13 +8,13 @@ mod rings;
 mod tables;
 mod writer;
 
+use crate::atomic_file::Staging;
 use crate::input::{self, Input};
 use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::paths;
 use crate::progress::Progress;
 use crate::slice::{Records, SliceArguments};
-use crate::whole::Staging;
 use anyhow::{Context, Result, anyhow};
 use captures::Job;
 use clap::Args;
@@ -88,7 +88,7 @@ pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
         return match write(command, job, job.site.is_some(), None) {
             // Nothing was read, so there is nothing to report.
             Ok(_) if command.unread.is_some() => Ok(Status::Done),
-            Ok(ending) => output::tell_of_ending(&ending, out),
+            Ok(ending) => output::report_ending(&ending, out),
             Err(error) => output::complain(&error, out),
         };
     }
@@ -121,14 +121,14 @@ fn write_all(command: &Parquet, jobs: &[Job], out: &mut Out) -> io::Result<Statu
         }
         drop(done);
         for result in results {
-            let told = progress.suspend(|| match result {
+            let written = progress.suspend(|| match result {
                 Ok(ending) => {
                     output::warn_of_cuts(&ending, out)?;
                     output::complain_of_troubles(&ending, out)
                 }
                 Err(error) => output::complain(&error, out),
             });
-            worst = worst.max(told?);
+            worst = worst.max(written?);
         }
         Ok(worst)
     })

@@ -12,8 +12,8 @@ mod noted;
 
 use super::pcapng_to;
 use crate::bulk;
+use crate::capture_points::With;
 use crate::input::{self, Audience, Input};
-use crate::joined::With;
 use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
@@ -129,7 +129,7 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
         Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, noted, out)),
         None => write(input, form, slice, noted, out),
     })? {
-        Ok(ending) => output::tell_of_ending(&ending, out),
+        Ok(ending) => output::report_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
 }
@@ -164,8 +164,8 @@ fn write(
         return Ok(Err(error));
     }
     let FirstPass { facts, late, findings } = first;
-    output::tell_of_left_out(&findings);
-    facts.tell_of_left_out();
+    output::report_left_out(&findings);
+    facts.report_left_out();
     let by_frame = findings.by_frame();
     let comments = Comments::new(facts, &by_frame);
     let second = SecondPass { comments, role: None, late, comment: String::new(), packets };
@@ -252,7 +252,7 @@ impl<W: Write> Packets<W> {
     }
 
     fn finish(mut self) -> io::Result<()> {
-        self.noted.tell_of_rest();
+        self.noted.report_rest();
         mem::replace(&mut self.notes_written, Ok(()))?;
         self.writer()?.flush()
     }

@@ -12,7 +12,7 @@ mod tests;
 use super::pcapng_to;
 use crate::input::{Input, listen};
 use crate::mode::NewFiles;
-use crate::output::{self, Out, Status, tell};
+use crate::output::{self, Out, Status, notify};
 use crate::slice::{Records, SliceArguments};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -59,8 +59,8 @@ Examples:
 pub(super) fn run(command: &Rpc, out: &mut Out) -> io::Result<Status> {
     match pcapng_to(&command.output, &command.input, out, |out| write(command, out))? {
         Ok((ending, left_out)) => {
-            left_out.tell();
-            output::tell_of_ending(&ending, out)
+            left_out.report();
+            output::report_ending(&ending, out)
         }
         Err(error) => output::complain(&error, out),
     }
@@ -114,22 +114,22 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    fn tell(self) {
+    fn report(self) {
         let LeftOut { unknown, cut, errors } = self;
         if unknown > 0 {
-            tell(format_args!(
+            notify(format_args!(
                 "omitted: {} with a missing beginning or an unreadable header",
                 Counted(unknown, "message")
             ));
         }
         if cut > 0 {
-            tell(format_args!(
+            notify(format_args!(
                 "warning: {} truncated at bytes missing from the capture",
                 Counted(cut, "message")
             ));
         }
         if errors > 0 {
-            tell(format_args!(
+            notify(format_args!(
                 "omitted: {} in place of replies, which RPC cannot express",
                 Counted(errors, "RDMA_ERROR")
             ));

@@ -1,7 +1,7 @@
 //! The output folder of extracted files. Nothing outside of it is written, whatever names a capture
 //! contains.
 
-use crate::whole::Staging;
+use crate::atomic_file::Staging;
 use anyhow::{Context, Result, bail, ensure};
 use md5::Md5;
 use rdmascope_analysis::extract::{Contents, Digests, Log, Run};
@@ -96,10 +96,10 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
     let mut out = BufWriter::with_capacity(64 << 10, file);
     let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
     let mut next = 0;
-    let mut whole = true;
+    let mut is_complete = true;
     let mut place = 0;
     contents.each(log, |at, run| {
-        whole &= at == next;
+        is_complete &= at == next;
         match run {
             Run::Bytes(bytes) => {
                 if at != place {
@@ -115,7 +115,7 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
             Run::Zeros(length) => {
                 const ZEROS: [u8; 4096] = [0; 4096];
                 next = at + length;
-                let mut rest = if whole { length } else { 0 };
+                let mut rest = if is_complete { length } else { 0 };
                 while rest > 0 {
                     let zeros = &ZEROS[..rest.min(4096) as usize];
                     md5.update(zeros);
@@ -128,11 +128,12 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
     })?;
     let file = out.into_inner()?;
     // The end of the file may be missing or zeros.
-    whole &= next == contents.size();
+    is_complete &= next == contents.size();
     if place < contents.size() {
         file.set_len(contents.size())?;
     }
-    Ok(whole.then(|| Digests { md5: hex::encode(md5.finalize()), sha256: hex::encode(sha256.finalize()) }))
+    Ok(is_complete
+        .then(|| Digests { md5: hex::encode(md5.finalize()), sha256: hex::encode(sha256.finalize()) }))
 }
 
 /// A short hash of a file handle of a server.
@@ -193,7 +194,7 @@ mod tests {
     use std::path::Component;
 
     #[test]
-    fn names_that_would_be_more_than_names() {
+    fn unsafe_names_are_sanitized() {
         for (name, safe) in [
             (&b"big"[..], Some("big")),
             (b"with space.txt", Some("with space.txt")),
@@ -224,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_safe_name_is_one_plain_component(name in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn safe_name_is_one_path_component(name in proptest::collection::vec(any::<u8>(), 0..300)) {
             if let Some(safe) = safe_name(&name) {
                 let path = Path::new(&safe);
                 let components: Vec<_> = path.components().collect();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_taken_get_another() {
+    fn taken_names_get_a_suffix() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let mut folder = Folder::open(&path).unwrap();

@@ -1,9 +1,9 @@
 //! `extract` for one transaction: a message before reduction, its payload, a Send, or a chunk.
 
+use crate::atomic_file::OutputFile;
 use crate::input::{Input, listen, observe};
 use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_left_out_data};
 use crate::selection::{Choice, Selection};
-use crate::whole::OutputFile;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use core::fmt;
@@ -163,10 +163,10 @@ fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
 
 /// The selected bytes of a transaction.
 fn wanted(transaction: &Transaction, one: &One) -> Result<Piece> {
-    let (piece, what) = match one.part {
+    let (piece, description) = match one.part {
         Wanted::Message => {
-            let what = if one.reply { "reply" } else { "call" };
-            (transaction.message(one.reply), format!("{what} with a readable header"))
+            let kind = if one.reply { "reply" } else { "call" };
+            (transaction.message(one.reply), format!("{kind} with a readable header"))
         }
         Wanted::Payload(index) => {
             let (of_reply, item) = payload(transaction, one.reply, index)?;
@@ -181,7 +181,8 @@ fn wanted(transaction: &Transaction, one: &One) -> Result<Piece> {
         }
     };
     let number = transaction.number;
-    let piece = piece.with_context(|| format!("transaction {number} has no {what} in this capture"))?;
+    let piece =
+        piece.with_context(|| format!("transaction {number} has no {description} in this capture"))?;
     if piece.length > 0 && piece.captured.end() == 0 {
         bail!("transaction {number}: none of the {} are in this capture", Counted(piece.length, "byte"));
     }
@@ -224,8 +225,8 @@ fn length_written(piece: &Piece) -> u64 {
 
 fn write(piece: &Piece, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&piece.bytes)?;
-    let behind = length_written(piece).saturating_sub(piece.bytes.len() as u64);
-    io::copy(&mut io::Read::take(io::repeat(0), behind), out)?;
+    let trailing = length_written(piece).saturating_sub(piece.bytes.len() as u64);
+    io::copy(&mut io::Read::take(io::repeat(0), trailing), out)?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ fn wanted(line: &str, transaction: &Transaction) -> bool {
 }
 
 #[test]
-fn transactions_by_what_they_are() {
+fn filters_match_transaction_fields() {
     let read = samples::read(5, 250);
     let full = samples::full();
     for line in [
@@ -61,7 +61,7 @@ fn transactions_by_what_they_are() {
 }
 
 #[test]
-fn transactions_by_how_they_failed() {
+fn status_filter_matches_failures() {
     let mut failed = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 1, 10);
     for line in ["--status error", "--status 2", "--status 0x2", "--status NFS4ERR_NOENT", "--status noent"] {
         assert!(wanted(line, &failed), "{line}");
@@ -82,7 +82,7 @@ fn transactions_by_how_they_failed() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     for line in [
         "--xid 0x",
         "--xid 0x123456789",

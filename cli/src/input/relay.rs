@@ -2,7 +2,7 @@
 //! the events to the command.
 //!
 //! Batches of copied events pass through one queue, so the order is exact and the output is the
-//! same. A copy costs less than a line, and more than what other commands do with an event.
+//! same. A copy costs less than writing a line, but more than the work of other commands per event.
 
 use super::{Listening, Reader};
 use rdmascope_analysis::ending::Ending;
@@ -45,10 +45,10 @@ pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> io::Result<a
         let engine = scope.spawn(move || {
             let mut relay = Relay { batch: Batch::default(), start: Time::default(), full, emptied };
             let read = reader.read(&mut relay);
-            relay.pass_on()?;
+            relay.send_batch()?;
             read
         });
-        let written = hand_on(&filled, &empty, audience);
+        let written = deliver(&filled, &empty, audience);
         // Without a receiver the engine stops.
         drop(filled);
         let read = engine.join().expect("the engine does not panic");
@@ -58,7 +58,7 @@ pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> io::Result<a
 }
 
 /// Hands all events to the audience.
-fn hand_on(filled: &Receiver<Parcel>, empty: &Sender<Batch>, audience: &mut dyn Listening) -> io::Result<()> {
+fn deliver(filled: &Receiver<Parcel>, empty: &Sender<Batch>, audience: &mut dyn Listening) -> io::Result<()> {
     for parcel in filled {
         match parcel {
             Parcel::Events(mut batch, start) => {
@@ -88,8 +88,8 @@ struct Relay {
 }
 
 impl Relay {
-    /// Passes the events on. Fails if the command takes no more.
-    fn pass_on(&mut self) -> io::Result<()> {
+    /// Sends the batch. Fails if the command takes no more.
+    fn send_batch(&mut self) -> io::Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -112,16 +112,16 @@ impl Listening for Relay {
         self.start = start;
         let is_kept = self.batch.push(&event);
         debug_assert!(is_kept, "the configuration has events that last");
-        if self.batch.is_large() { self.pass_on() } else { Ok(()) }
+        if self.batch.is_large() { self.send_batch() } else { Ok(()) }
     }
 
     fn note(&mut self, note: &Note) {
         // If the command takes no more, the next event reports it.
-        let _ = self.pass_on().and_then(|()| self.send(Parcel::Note(note.clone())));
+        let _ = self.send_batch().and_then(|()| self.send(Parcel::Note(note.clone())));
     }
 
     /// A capture whose size is known has nothing to wait for.
     fn wait(&mut self) -> io::Result<()> {
-        self.pass_on()
+        self.send_batch()
     }
 }

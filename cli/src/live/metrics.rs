@@ -39,7 +39,7 @@ struct Sums {
     /// `None` if drops are not counted.
     dropped: Option<u64>,
     connections: u64,
-    given_up: u64,
+    evicted: u64,
     operations: BTreeMap<Key, Operation>,
     hosts: BTreeMap<Hosts, OfHosts>,
     /// By rule, level, and verdict or `allowed`.
@@ -138,7 +138,7 @@ impl Metrics {
     pub(super) fn finding(&self, finding: &Finding, is_allowed: bool) {
         let Some(rule) = finding.rule else { return };
         let verdict = match finding.verdict {
-            Verdict::Stands if is_allowed => "allowed",
+            Verdict::Certain if is_allowed => "allowed",
             verdict => words::verdict(verdict),
         };
         *self.sums().findings.entry((rule.id, rule.level, verdict)).or_default() += 1;
@@ -220,7 +220,7 @@ impl Sums {
         if let Some(dropped) = interval.dropped {
             *self.dropped.get_or_insert(0) += dropped;
         }
-        self.given_up += interval.given_up;
+        self.evicted += interval.evicted;
         self.connections = interval.connections.iter().filter(|one| !one.has_ended).count() as u64;
         for (key, figures) in interval.operations.iter() {
             // The operations of one interval are bounded, but their union is not.

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_packets_are_kept_as_they_were() {
+    fn latest_packets_are_kept_unchanged() {
         let mut recorder = Recorder::new(4 * BLOCK);
         let packets: Vec<Vec<u8>> =
             (0..8000u32).map(|number| vec![number as u8; 900 + number as usize % 9]).collect();
@@ -127,7 +127,7 @@ mod tests {
         }
         let kept: Vec<Record<'_>> = recorder.records().collect();
         let first = kept[0].number;
-        // A block is dropped as a whole, so at least three of four are full.
+        // Only complete blocks are dropped, so at least three of four are full.
         assert!(kept.len() * 1000 > 3 * BLOCK && kept.len() * 900 < 4 * BLOCK, "{}", kept.len());
         assert_eq!(recorder.lost_before(), Some(Time(first as i64)));
         for (number, kept) in (first..8000).zip(&kept) {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_larger_than_a_block_has_its_own() {
+    fn packet_larger_than_a_block_has_its_own_block() {
         let mut recorder = Recorder::new(0);
         let large = vec![1; 2 * BLOCK];
         for number in 0..5 {

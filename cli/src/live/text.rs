@@ -66,7 +66,7 @@ impl Text {
     }
 
     /// Writes one line for the connections that are newly seen in one direction only.
-    fn tell_of_one_direction(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()> {
+    fn report_one_direction(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()> {
         let id = |one: &OfConnection| one.connection.id;
         let found = interval.connections.iter().filter_map(|one| Some((one, one.only_sender()?)));
         let mut new = found.filter(|(one, _)| !self.one_direction.contains(&id(one)));
@@ -103,11 +103,11 @@ impl Taker for Text {
             let text = format!("{rule}{on}: {} more", Counted(count, "finding"));
             self.line(interval.start, &text, false, out)?;
         }
-        if interval.given_up > 0 {
-            let connections = Counted(interval.given_up, "connection");
+        if interval.evicted > 0 {
+            let connections = Counted(interval.evicted, "connection");
             self.line(interval.start, &format!("{connections} evicted to limit memory use"), false, out)?;
         }
-        self.tell_of_one_direction(interval, out)?;
+        self.report_one_direction(interval, out)?;
         self.row(IntervalRow::all(interval), out)?;
         if self.by_connection {
             for one in &interval.connections {
@@ -126,14 +126,14 @@ impl Taker for Text {
 
     fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()> {
         let Happening { event, is_again } = happening;
-        let goes_on = if *is_again { ", now over" } else { "" };
-        let text = format!("connection {}: {}{goes_on}", event.connection.0, event.text);
+        let suffix = if *is_again { ", now over" } else { "" };
+        let text = format!("connection {}: {}{suffix}", event.connection.0, event.text);
         self.line(event.time, &text, event.kind.is_loss(), out)
     }
 
     fn finding(&mut self, judged: &Judged<'_>, now: Time, out: &mut Out) -> io::Result<()> {
         let Judged { finding, allowance: None } = judged else { return Ok(()) };
-        let (Verdict::Stands, Some(rule)) = (finding.verdict, finding.rule) else { return Ok(()) };
+        let (Verdict::Certain, Some(rule)) = (finding.verdict, finding.rule) else { return Ok(()) };
         let Rule { id, level, .. } = rule;
         let same = (*id, finding.connection, finding.by_requester);
         if let Some(count) = self.again.get_mut(&same) {

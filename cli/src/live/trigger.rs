@@ -1,7 +1,7 @@
 //! Triggers, and the captures that they write.
 
 use super::recorder::Recorder;
-use crate::filters::nearest;
+use crate::filters::similar;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use rdmascope_analysis::events::Kind;
@@ -108,7 +108,7 @@ impl FromStr for Condition {
 
 /// A suggestion of similar names.
 fn near(text: &str, names: impl IntoIterator<Item = &'static str>) -> String {
-    match nearest(text, names).as_slice() {
+    match similar(text, names).as_slice() {
         [] => String::new(),
         near => format!("; did you mean {}?", near.join(" or ")),
     }
@@ -219,7 +219,7 @@ impl Triggers {
 
     /// Takes a finding.
     pub(super) fn finding(&mut self, finding: &Finding, now: Time) {
-        let (Verdict::Stands, Some(rule)) = (finding.verdict, finding.rule) else { return };
+        let (Verdict::Certain, Some(rule)) = (finding.verdict, finding.rule) else { return };
         if self.has(|condition| {
             *condition == Condition::Rule(rule.id) || *condition == Condition::Level(rule.level)
         }) {
@@ -356,8 +356,8 @@ fn write<'a>(
     writer.note(NoteKind::Inventory, inventory)?;
     let mut packets = 0;
     for record in records.filter(|record| record.time >= from && record.time <= window.until) {
-        let beside = window.reasons.iter().filter(|(frame, _)| *frame == Some(record.number));
-        let comment: Vec<&str> = beside.map(|(_, reason)| reason.as_str()).collect();
+        let reasons = window.reasons.iter().filter(|(frame, _)| *frame == Some(record.number));
+        let comment: Vec<&str> = reasons.map(|(_, reason)| reason.as_str()).collect();
         writer.packet(&record, &comment.join("\n"))?;
         packets += 1;
     }
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions() {
+    fn conditions_are_parsed() {
         let parse = |text: &str| text.parse::<Condition>().map_err(|error| error.to_string());
         assert_eq!(parse("credit-limit"), Ok(Condition::Rule("credit-limit")));
         assert_eq!(parse("violation"), Ok(Condition::Level(Level::Violation)));

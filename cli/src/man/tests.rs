@@ -4,15 +4,15 @@ use clap::CommandFactory as _;
 use clap::Parser as _;
 use clap::builder::PossibleValue;
 
-/// The whole command line.
-fn whole() -> Command {
+/// The complete command line.
+fn command_line() -> Command {
     tree(Arguments::command())
 }
 
 /// All commands without subcommands, each with its path: `rdmascope analyze`.
 fn commands() -> Vec<Command> {
     let mut found = Vec::new();
-    let mut groups = vec![whole()];
+    let mut groups = vec![command_line()];
     while let Some(group) = groups.pop() {
         for command in group.get_subcommands() {
             let kind = if command.has_subcommands() { &mut groups } else { &mut found };
@@ -54,7 +54,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_has_examples_which_are_right() {
+fn every_command_has_valid_examples() {
     for command in commands() {
         let examples = examples(&command);
         let call = path(&command);
@@ -71,8 +71,8 @@ fn every_command_has_examples_which_are_right() {
 }
 
 #[test]
-fn the_first_help_has_examples_which_are_right() {
-    let lines = examples(&whole());
+fn top_level_help_has_valid_examples() {
+    let lines = examples(&command_line());
     assert!(!lines.is_empty());
     for line in lines {
         Arguments::try_parse_from(words(&line)).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -90,7 +90,7 @@ const OTHER_OUTPUT: [&str; 6] = [
 ];
 
 #[test]
-fn format_is_the_same_everywhere() {
+fn every_command_has_the_same_format_option() {
     for command in commands() {
         let path = path(&command);
         let Some(format) = command.get_arguments().find(|argument| argument.get_id() == "format") else {
@@ -124,8 +124,8 @@ fn format_is_the_same_everywhere() {
 }
 
 #[test]
-fn every_command_has_a_page() {
-    let root = whole();
+fn every_command_has_a_manual_page() {
+    let root = command_line();
     let groups = root.get_subcommands().filter(|command| command.has_subcommands()).cloned();
     for command in commands().into_iter().chain(groups).chain([root.clone()]) {
         let page = String::from_utf8(render(&command, &root).unwrap()).unwrap();
@@ -144,8 +144,8 @@ fn every_command_has_a_page() {
 }
 
 #[test]
-fn a_page_is_found_by_the_words_of_its_command() {
-    let root = whole();
+fn page_is_found_by_command_words() {
+    let root = command_line();
     for command in commands() {
         let words: Vec<String> = path(&command).split(' ').skip(1).map(ToOwned::to_owned).collect();
         assert_eq!(page_name(page_of(&root, &words).unwrap()), path(&command).replace(' ', "-"));
@@ -154,7 +154,7 @@ fn a_page_is_found_by_the_words_of_its_command() {
 }
 
 #[test]
-fn the_end_of_the_help_becomes_sections() {
+fn help_footer_becomes_sections() {
     let help = "Examples:\n  rdmascope a  b\n  x | y\nA\nremark.\n\nB.\n\nExit status:\n  0  Done,\n     well.\n  10  'Else'.";
     let mut roff = Roff::new();
     sections(help).iter().for_each(|section| section.render(&mut roff));
@@ -169,8 +169,8 @@ fn the_end_of_the_help_becomes_sections() {
 
 /// Wider lines are wrapped, and a wrapped example cannot be copied.
 #[test]
-fn no_line_after_the_help_is_wider_than_the_help() {
-    for command in commands().into_iter().chain([whole()]) {
+fn help_footer_lines_fit_the_width() {
+    for command in commands().into_iter().chain([command_line()]) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in help.lines() {
             assert!(line.len() <= WIDTH, "{}: {} columns: {line}", path(&command), line.len());

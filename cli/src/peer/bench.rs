@@ -7,7 +7,7 @@ use crate::input::Input;
 use anyhow::{Result, anyhow};
 use rdmascope_peer::scenario::{Side, Verdict};
 use rdmascope_tui::filter::quoted;
-use rdmascope_tui::inject::{Arrow, Bench, Offer, Order, Ran, Runner, Told, Watch};
+use rdmascope_tui::inject::{Arrow, Bench, Entry, Order, Ran, Runner, Update, Watch};
 use std::net::{IpAddr, SocketAddr};
 
 /// The explanation of the session that the UI shows before it sends anything.
@@ -29,9 +29,9 @@ pub(crate) fn bench(
     mount: Option<String>,
 ) -> Result<Bench> {
     let chosen: Vec<Chosen> = known(Some(Side::Requester)).collect();
-    let mut offers = Vec::new();
+    let mut entries = Vec::new();
     if session.is_some() {
-        offers.push(Offer {
+        entries.push(Entry {
             name: "session".into(),
             title: "repeats the calls of this capture and compares the replies with the recorded ones".into(),
             section: String::new(),
@@ -43,7 +43,7 @@ pub(crate) fn bench(
     for (scenario, text) in &chosen {
         let mut explanation = Vec::new();
         text::explain(scenario, text, &mut explanation)?;
-        offers.push(Offer {
+        entries.push(Entry {
             name: scenario.name.clone(),
             title: scenario.title.clone(),
             section: scenario.section().to_string(),
@@ -61,7 +61,7 @@ pub(crate) fn bench(
         Ok(Box::new(move |order, watch| running.run(order, watch).map_err(|error| format!("{error:#}"))))
     };
     let (target, faults) = (to.to_string(), faults());
-    Ok(Bench { target, arguments, session_arguments, offers, faults, open: Box::new(open) })
+    Ok(Bench { target, arguments, session_arguments, entries, faults, open: Box::new(open) })
 }
 
 /// Runs scenarios and sessions one after the other.
@@ -98,7 +98,7 @@ impl Running {
         let mut look = |kept: &[Crossing]| {
             if kept.len() > shown {
                 shown = kept.len();
-                watch.told(Told::Arrows(arrows(Ladder::of(kept, to.ip()))));
+                watch.update(Update::Arrows(arrows(Ladder::of(kept, to.ip()))));
             }
             watch.is_stopped()
         };
@@ -107,13 +107,13 @@ impl Running {
         let Some(ran) = ran else {
             return Ok(Ran { verdict: "ended early".into(), arrows, ..Ran::default() });
         };
-        let mut told = Vec::new();
-        text::ran(&ran, &mut told)?;
+        let mut text = Vec::new();
+        text::ran(&ran, &mut text)?;
         let verdict = ran.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
         Ok(Ran {
             verdict,
             is_violation: ran.verdict_words == Some(Verdict::Violates),
-            told: String::from_utf8_lossy(&told).into_owned(),
+            text: String::from_utf8_lossy(&text).into_owned(),
             arrows,
         })
     }

@@ -130,7 +130,7 @@ pub(super) fn run(command: &Call, style: Style, out: &mut Out) -> io::Result<Sta
     };
     let faults = command.faults.begin(live.peer.endpoint_mut());
     let mut caller = Caller { jobs, ..Caller::new(command, style) };
-    let talked = caller.talk(&mut live, local, out)?;
+    let result = caller.run(&mut live, local, out)?;
     let counts = live.wire.driver.counts();
     let faults = faults.as_ref().map(Faults::counts);
     let end = Line::End(End::new(caller.calls, caller.answered, Some(counts), faults));
@@ -139,7 +139,7 @@ pub(super) fn run(command: &Call, style: Style, out: &mut Out) -> io::Result<Sta
         Some(jobs) => finished.and(jobs.finish()),
         None => finished,
     };
-    if let Err(error) = talked.and(finished) {
+    if let Err(error) = result.and(finished) {
         return output::complain(&error, out);
     }
     caller.print(&end, out)?;
@@ -206,7 +206,7 @@ impl Caller<'_> {
     }
 
     /// Connects, calls and disconnects. The outer error comes from standard output.
-    fn talk(&mut self, live: &mut Live, local: IpAddr, out: &mut Out) -> io::Result<Result<()>> {
+    fn run(&mut self, live: &mut Live, local: IpAddr, out: &mut Out) -> io::Result<Result<()>> {
         let Call { to, timeout, interval, .. } = *self.command;
         let timeout = Duration::from_nanos(timeout);
         let sockets = lines::Sockets { target: Some(to), ..live.sockets(to.port()) };
@@ -218,7 +218,7 @@ impl Caller<'_> {
         };
         self.connection = Some(connection);
         let first_xid = RandomState::new().hash_one(1) as u32;
-        let mut said = None;
+        let mut rep = None;
         let mut waits = Waits::Connection;
         let mut deadline = self.started.plus(timeout);
         loop {
@@ -230,10 +230,10 @@ impl Caller<'_> {
             for (now, event) in events {
                 match event {
                     Event::Endpoint(endpoint::Event::Replied { reply, private_data, .. }) => {
-                        said = Some((reply.as_ref().map(Rep::of), private_data));
+                        rep = Some((reply.as_ref().map(Rep::of), private_data));
                     }
                     Event::Endpoint(endpoint::Event::Connected { .. }) => {
-                        self.connected(live, now, said.as_ref(), out)?;
+                        self.connected(live, now, rep.as_ref(), out)?;
                         call_now = true;
                     }
                     Event::Endpoint(endpoint::Event::Closed { why, .. }) => {
@@ -292,8 +292,8 @@ impl Caller<'_> {
                 let Some(call) = call else { return self.hang_up(live, out) };
                 self.calls += 1;
                 let mut line = lines::Call::new(to.ip(), self.calls, call.xid().unwrap_or(xid));
-                let told = line.called(&call.message);
-                debug_assert!(told.is_ok(), "a call of this side can be read");
+                let parsed = line.called(&call.message);
+                debug_assert!(parsed.is_ok(), "a call of this side can be read");
                 if let Err(error) = live.peer.call(connection, call) {
                     return Ok(Err(error.into()));
                 }
@@ -366,20 +366,20 @@ impl Caller<'_> {
         &self,
         live: &Live,
         now: Instant,
-        said: Option<&(Option<Rep>, Vec<u8>)>,
+        rep: Option<&(Option<Rep>, Vec<u8>)>,
         out: &mut Out,
     ) -> io::Result<()> {
         let mut line = Connection::new(State::Connected, self.command.to.ip());
         line.elapsed_ns = Some(nanoseconds(now.since(self.started)));
-        line.rep = said.and_then(|(rep, _)| *rep);
-        line.private_data = said.and_then(|(_, private_data)| PrivateData::find(private_data));
+        line.rep = rep.and_then(|(rep, _)| *rep);
+        line.private_data = rep.and_then(|(_, private_data)| PrivateData::find(private_data));
         if let Some(session) = self.connection.and_then(|connection| live.peer.session(connection)) {
             line.agreed(session.negotiated());
         }
         self.print(&Line::Connection(Box::new(line)), out)
     }
 
-    /// Sends the DREQ, or gives up a connection that is not established.
+    /// Sends the DREQ, or abandons a connection that is not established.
     fn hang_up(&self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
         let happened = match live.hang_up(self.connection.as_slice()) {
             Ok(happened) => happened,

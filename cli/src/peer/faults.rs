@@ -46,7 +46,7 @@ pub(super) struct Faults(Arc<Mutex<Rules>>);
 
 impl FaultArguments {
     /// Returns whether any fault is requested.
-    pub(super) const fn is_asked(&self) -> bool {
+    pub(super) const fn is_requested(&self) -> bool {
         self.loss > 0 || self.duplication > 0 || self.reordering > 0
     }
 
@@ -57,7 +57,7 @@ impl FaultArguments {
             (self.duplication, Effect::Duplicate(LATE)),
             (self.reordering, Effect::Delay(LATE)),
         ];
-        if !self.is_asked() {
+        if !self.is_requested() {
             return None;
         }
         let rules = effects.map(|(per_mille, effect)| {
@@ -94,7 +94,7 @@ mod tests {
     use super::per_mille;
 
     #[test]
-    fn percent() {
+    fn percentages_are_parsed() {
         for (text, expected) in [("1", Some(10)), ("0.5%", Some(5)), ("100", Some(1000)), ("0", Some(0))] {
             assert_eq!(per_mille(text).ok(), expected);
         }

@@ -147,7 +147,7 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
                 Format::Html => means.take_kept().map(|kept| Ladder::of(&kept, to.ip())),
                 _ => None,
             };
-            report.tell(one, ladder, out)?;
+            report.print_run(one, ladder, out)?;
         }
     }
     let is_violation = report.finish(chosen.len() * command.to.len(), out)?;
@@ -188,7 +188,7 @@ pub(super) fn named(name: &str, side: Option<Side>) -> Result<Vec<Chosen>> {
         },
         Some(chosen) => Ok(vec![chosen]),
         None => {
-            let near = crate::filters::nearest(
+            let near = crate::filters::similar(
                 name,
                 BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")),
             );

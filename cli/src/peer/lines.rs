@@ -116,7 +116,7 @@ impl Connection {
             Closed::Local => State::Closed,
             Closed::LocalUnanswered => State::ClosedUnanswered,
             Closed::Rejected { .. } => State::Rejected,
-            Closed::Given => State::GivenUp,
+            Closed::LocalReject => State::GivenUp,
             Closed::NoAnswer => State::NoAnswer,
             Closed::GaveWay => State::GaveWay,
         };

@@ -2,10 +2,10 @@
 
 use super::lines::{Sockets, sockets_name};
 use super::report::Crossing;
+use crate::atomic_file::OutputFile;
 use crate::confine::Paths;
 use crate::interrupt;
 use crate::mode::NewFiles;
-use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use rdmascope_capture_agent::PcapngWriter;
@@ -238,7 +238,7 @@ impl Live {
         Ok((ended, events))
     }
 
-    /// Disconnects, and waits briefly for each connection to close. Returns the events meanwhile.
+    /// Disconnects, and waits briefly for each connection to close. Returns the events until then.
     pub(super) fn hang_up(&mut self, connections: &[ConnectionId]) -> Result<Vec<Event>, Error> {
         let until = self.wire.driver.now().plus(PATIENCE);
         let mut open = disconnect(&mut self.peer, connections);
@@ -305,7 +305,7 @@ mod tests {
     use rdmascope_peer::pair::Pair;
 
     #[test]
-    fn a_connection_that_is_closed_is_not_waited_for() {
+    fn disconnect_skips_closed_connections() {
         let peer = |seed| Peer::new(Config::default(), seed);
         let mut pair = Pair::new(peer(1), peer(2), 3);
         assert!(pair.b.listen(20049));

@@ -64,7 +64,7 @@ fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
 /// `peer_injected` has an object with one field per section, which a list of columns cannot
 /// describe.
 #[test]
-fn the_fields_of_peer_injected_are_documented() {
+fn peer_injected_fields_are_documented() {
     let ran = inject::Ran {
         target: None,
         scenario: String::new(),
@@ -112,7 +112,7 @@ fn the_fields_of_peer_injected_are_documented() {
 
 /// A line of `inject` with every field, and one of a scenario that was not run.
 #[test]
-fn lines_of_scenarios() {
+fn scenario_lines() {
     let words = |word: &str| vec![word.to_owned()];
     let judged = inject::Ran {
         target: Some("192.0.2.1:20049".to_owned()),
@@ -160,7 +160,7 @@ fn lines_of_scenarios() {
 
 /// The words of the columns are the names of the verdicts.
 #[test]
-fn words() {
+fn column_words_are_the_verdict_names() {
     use rdmascope_peer::scenario::{Alive, Verdict};
     let of = |name: &str| {
         let columns = List::columns(&inject::SCENARIO);

@@ -1,8 +1,8 @@
 //! Reads the calls and replies of a capture into a recording that can be replayed.
 
-use crate::filters::Asked;
+use crate::filters::RequestedScope;
 use crate::input::{Input, listen};
-use crate::output::{self, Out, Status, tell};
+use crate::output::{self, Out, Status, notify};
 use crate::paths;
 use anyhow::{Result, anyhow, bail};
 use rdmascope_analysis::ending::Ending;
@@ -59,19 +59,19 @@ pub(super) enum Use {
 pub(super) fn load(
     input: &Input,
     filter: &TransactionFilter,
-    asked: Asked,
+    scope: RequestedScope,
     most: u64,
-    what: Use,
+    purpose: Use,
     out: &mut Out,
 ) -> io::Result<Result<Read, Status>> {
-    let checked = match read(input, filter, asked, most)? {
+    let checked = match read(input, filter, scope, most)? {
         Ok((read, ending)) => {
             output::warn_of_cuts(&ending, out)?;
             let status = output::complain_of_troubles(&ending, out)?;
             if status != Status::Done {
                 return Ok(Err(status));
             }
-            check(&read, &ending, what != Use::Calls { leave_out: false }).map(|()| read)
+            check(&read, &ending, purpose != Use::Calls { leave_out: false }).map(|()| read)
         }
         Err(error) => Err(error),
     };
@@ -80,25 +80,25 @@ pub(super) fn load(
         Err(error) => return output::complain(&error, out).map(Err),
     };
     let (unfit, replies) = (read.unfit_count, read.unknown_replies);
-    match what {
-        Use::Answers if unfit + replies > 0 => tell(format_args!(
+    match purpose {
+        Use::Answers if unfit + replies > 0 => notify(format_args!(
             "warning: {} cannot be answered: the call or the reply is missing from the capture",
             Counted(unfit + replies, "call")
         )),
         Use::Answers => {}
         Use::Calls { .. } => {
             if unfit > 0 {
-                tell(format_args!("left out: {}", Counted(unfit, "call")));
+                notify(format_args!("left out: {}", Counted(unfit, "call")));
             }
             if read.gss > 0 {
                 let calls = Counted(read.gss, "call");
-                tell(format_args!(
+                notify(format_args!(
                     "warning: {calls} with RPCSEC_GSS: a server that did not create the contexts rejects them"
                 ));
             }
             if replies > 0 {
                 let replies = Counted(replies, "reply");
-                tell(format_args!("warning: {replies} missing or incomplete in the capture: not compared"));
+                notify(format_args!("warning: {replies} missing or incomplete in the capture: not compared"));
             }
         }
     }
@@ -109,14 +109,14 @@ pub(super) fn load(
 pub(super) fn read(
     input: &Input,
     filter: &TransactionFilter,
-    mut asked: Asked,
+    mut scope: RequestedScope,
     most: u64,
 ) -> io::Result<Result<(Read, Ending)>> {
     let mut collector = Collector { most, ..Collector::default() };
     let mut paths = paths::for_filter(input, filter);
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
     let read = listen(input, config, |event, start| {
-        asked.handle(&event);
+        scope.handle(&event);
         match event {
             Event::Transaction(transaction)
                 if filter.matches(&TransactionRow::follow(transaction, &mut paths), start) =>
@@ -143,7 +143,7 @@ pub(super) fn read(
             Err(error) => return Ok(Err(error)),
         },
     };
-    Ok(asked.check(&ending).map(|()| (collector.finish(), ending)))
+    Ok(scope.check(&ending).map(|()| (collector.finish(), ending)))
 }
 
 /// Reports why a replay is impossible or incomplete.
@@ -222,8 +222,8 @@ impl Collector {
         let known = self.connections.entry(transaction.connection).or_default();
         if transaction.direction == Direction::Forward {
             let granted = transaction.reply.as_ref();
-            let asked = transaction.call.as_ref();
-            for (credits, message) in known.credits.iter_mut().zip([asked, granted]) {
+            let requested = transaction.call.as_ref();
+            for (credits, message) in known.credits.iter_mut().zip([requested, granted]) {
                 *credits = (*credits).max(message.map_or(0, |message| message.credits));
             }
         }
@@ -282,7 +282,7 @@ fn call(transaction: &Transaction) -> Result<Call> {
         bail!("RDMA_MSGP is never sent");
     }
     let Some(piece) = transaction.message(false) else { bail!("unreadable header") };
-    let bytes = whole(piece)?;
+    let bytes = complete_bytes(piece)?;
     let (items, reads) = read_chunks(transaction, message);
     let position_zero = message.read_chunks.iter().find(|chunk| chunk.position == 0);
     Ok(Call {
@@ -314,7 +314,7 @@ fn chunk_lengths(chunk: &Chunk) -> Vec<u32> {
 }
 
 /// Returns the bytes of a piece, or an error with the number of missing bytes.
-fn whole(piece: Piece) -> Result<Vec<u8>> {
+fn complete_bytes(piece: Piece) -> Result<Vec<u8>> {
     let lacking: u64 = piece.missing().map(|(start, end)| end - start).sum();
     if lacking > 0 {
         bail!("{} of {} missing from the capture", Counted(lacking, "byte"), piece.length);
@@ -384,7 +384,7 @@ fn reply_of(transaction: &Transaction, reply: &Message) -> Option<(Vec<u8>, Vec<
     if !reply.read_chunks.is_empty() || reply.stop.is_some() {
         return None;
     }
-    let part = |part: Part| whole(transaction.part(true, part)?).ok();
+    let part = |part: Part| complete_bytes(transaction.part(true, part)?).ok();
     let stream = match reply.procedure {
         Procedure::Msg => part(Part::Send)?.split_off(reply.header_length as usize),
         Procedure::Nomsg => part(Part::ReplyChunk)?,

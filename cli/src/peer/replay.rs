@@ -9,9 +9,9 @@ use super::call::{file_handle, target};
 use super::lines::{self as common, Connection, PrivateData, Rep, State};
 use super::live::{Live, SocketArguments, local_address};
 use super::recording::{self, Read, Use};
+use crate::capture_points::With;
 use crate::filters::TransactionArguments;
 use crate::input::Input;
-use crate::joined::With;
 use crate::output::{self, Format, Out, Output, Status};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
@@ -126,9 +126,9 @@ fn index_of(recording: &Recording, number: u64) -> Result<usize> {
 /// Runs the command.
 pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    let what = Use::Calls { leave_out: command.leave_out };
-    let asked = command.filter.asked();
-    let read = match recording::load(&command.input, &filter, asked, command.memory, what, out)? {
+    let purpose = Use::Calls { leave_out: command.leave_out };
+    let scope = command.filter.requested_scope();
+    let read = match recording::load(&command.input, &filter, scope, command.memory, purpose, out)? {
         Ok(read) => read,
         Err(status) => return Ok(status),
     };
@@ -143,8 +143,8 @@ pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<S
     }
 }
 
-/// The audience of a running replay.
-trait Hears {
+/// Receives the progress of a replay.
+trait Listener {
     /// Reports that the sockets are open, or that a connection was made or closed.
     fn line(&mut self, line: common::Line) -> io::Result<()>;
 
@@ -163,7 +163,7 @@ struct Printing<'a> {
     out: &'a mut Out,
 }
 
-impl Hears for Printing<'_> {
+impl Listener for Printing<'_> {
     fn line(&mut self, line: common::Line) -> io::Result<()> {
         common::print(&line, self.format, self.style, self.out)
     }
@@ -182,15 +182,15 @@ impl Hears for Printing<'_> {
 
 impl Replay {
     /// Replays the calls and reports the outcomes. The outer error comes from the output.
-    fn replay(&self, read: Read, hears: &mut impl Hears) -> io::Result<Result<Summary>> {
+    fn replay(&self, read: Read, listener: &mut impl Listener) -> io::Result<Result<Summary>> {
         let (mut live, mut run) = match self.open(read) {
             Ok((live, replayer, read)) => (live, Run::new(self.to, replayer, read)),
             Err(error) => return Ok(Err(error)),
         };
-        let talked = run.talk(&mut live, hears)?;
+        let result = run.run_to_end(&mut live, listener)?;
         let counts = live.wire.driver.counts();
         let finished = live.finish();
-        if let Err(error) = talked.and(finished) {
+        if let Err(error) = result.and(finished) {
             return Ok(Err(error));
         }
         run.summary.count(counts);
@@ -253,25 +253,25 @@ struct Run {
     replayer: Replayer,
     read: Read,
     /// The contents of REPs, by connection.
-    said: BTreeMap<endpoint::ConnectionId, (Option<Rep>, Vec<u8>)>,
+    reps: BTreeMap<endpoint::ConnectionId, (Option<Rep>, Vec<u8>)>,
     summary: Summary,
 }
 
 impl Run {
     fn new(to: SocketAddr, replayer: Replayer, read: Read) -> Run {
-        Run { to, replayer, read, said: BTreeMap::new(), summary: Summary::default() }
+        Run { to, replayer, read, reps: BTreeMap::new(), summary: Summary::default() }
     }
 
     /// Replays until the end, Ctrl-C, or a stop. The outer error comes from the output.
-    fn talk(&mut self, live: &mut Live, hears: &mut impl Hears) -> io::Result<Result<()>> {
+    fn run_to_end(&mut self, live: &mut Live, listener: &mut impl Listener) -> io::Result<Result<()>> {
         let sockets = common::Sockets { target: Some(self.to), ..live.sockets(self.to.port()) };
-        hears.line(common::Line::Sockets(sockets))?;
+        listener.line(common::Line::Sockets(sockets))?;
         let mut interrupted = false;
         while !self.replayer.is_over() {
             let now = live.wire.driver.now();
             self.replayer.advance(&mut live.peer, now);
-            self.tell(hears)?;
-            let stopped = hears.is_stopped();
+            self.deliver(listener)?;
+            let stopped = listener.is_stopped();
             if self.replayer.is_over() || stopped == Some(true) {
                 break;
             }
@@ -282,45 +282,45 @@ impl Run {
             };
             for (now, event) in events {
                 self.replayer.handle(&mut live.peer, now, &event);
-                self.connection(live, event, hears)?;
+                self.connection(live, event, listener)?;
             }
             if ended == Ended::Woken {
                 interrupted = true;
                 break;
             }
         }
-        self.tell(hears)?;
+        self.deliver(listener)?;
         let connections: Vec<endpoint::ConnectionId> = live.peer.endpoint().connections().collect();
         let happened = match live.hang_up(&connections) {
             Ok(happened) => happened,
             Err(error) => return Ok(Err(error.into())),
         };
         for event in happened {
-            self.connection(live, event, hears)?;
+            self.connection(live, event, listener)?;
         }
         Ok(if interrupted { Err(anyhow!("interrupted")) } else { Ok(()) })
     }
 
     /// Reports that a connection was made or closed.
-    fn connection(&mut self, live: &Live, event: Event, hears: &mut impl Hears) -> io::Result<()> {
+    fn connection(&mut self, live: &Live, event: Event, listener: &mut impl Listener) -> io::Result<()> {
         let remote = self.to.ip();
         if let Some((id, why)) = Peer::closed(&event) {
-            self.said.remove(&id);
-            return hears.line(common::Line::Connection(Box::new(Connection::closed(why, remote))));
+            self.reps.remove(&id);
+            return listener.line(common::Line::Connection(Box::new(Connection::closed(why, remote))));
         }
         match event {
             Event::Endpoint(endpoint::Event::Replied { connection, reply, private_data, .. }) => {
-                self.said.insert(connection, (reply.as_ref().map(Rep::of), private_data));
+                self.reps.insert(connection, (reply.as_ref().map(Rep::of), private_data));
             }
             Event::Endpoint(endpoint::Event::Connected { connection }) => {
                 let mut line = Connection::new(State::Connected, remote);
-                let said = self.said.get(&connection);
-                line.rep = said.and_then(|(rep, _)| *rep);
-                line.private_data = said.and_then(|(_, data)| PrivateData::find(data));
+                let rep = self.reps.get(&connection);
+                line.rep = rep.and_then(|(rep, _)| *rep);
+                line.private_data = rep.and_then(|(_, data)| PrivateData::find(data));
                 if let Some(session) = live.peer.session(connection) {
                     line.agreed(session.negotiated());
                 }
-                hears.line(common::Line::Connection(Box::new(line)))?;
+                listener.line(common::Line::Connection(Box::new(line)))?;
             }
             _ => {}
         }
@@ -328,10 +328,10 @@ impl Run {
     }
 
     /// Reports the outcomes of calls.
-    fn tell(&mut self, hears: &mut impl Hears) -> io::Result<()> {
+    fn deliver(&mut self, listener: &mut impl Listener) -> io::Result<()> {
         while let Some(outcome) = self.replayer.poll_outcome() {
             self.summary.add(&outcome);
-            hears.outcome(&outcome, Replayed::new(&outcome, &self.read))?;
+            listener.outcome(&outcome, Replayed::new(&outcome, &self.read))?;
         }
         Ok(())
     }
@@ -342,7 +342,7 @@ mod arguments {
     use super::{Fault, fault, handles};
 
     #[test]
-    fn two_handles_in_hexadecimal() {
+    fn handle_pairs_are_parsed() {
         assert_eq!(handles("0x01aB=02"), Ok((vec![1, 0xab], vec![2])));
         for wrong in ["", "01", "01=", "0=1", "01=0g", "=01", "é1=01", "+1=01", "01=0x"] {
             assert!(handles(wrong).is_err(), "{wrong}");
@@ -350,7 +350,7 @@ mod arguments {
     }
 
     #[test]
-    fn a_fault_at_a_transaction() {
+    fn faults_are_parsed() {
         assert_eq!(fault("short@12"), Ok((Fault::Short, 12)));
         for wrong in ["", "short", "@1", "short@", "short@-1", "long@1"] {
             assert!(fault(wrong).is_err(), "{wrong}");

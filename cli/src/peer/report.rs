@@ -32,7 +32,7 @@ pub(super) enum Format {
 impl Format {
     /// Returns the format of a command's other output. `None`: the report is a single document,
     /// without room for other output.
-    pub(super) const fn on_the_way(self) -> Option<output::Format> {
+    pub(super) const fn line_format(self) -> Option<output::Format> {
         match self {
             Format::Text => Some(output::Format::Text),
             Format::Jsonl => Some(output::Format::Jsonl),
@@ -64,7 +64,7 @@ impl Report {
     }
 
     /// Adds the next scenario. `ladder` is `None` if packets are not visible.
-    pub(super) fn tell(&mut self, one: Ran, ladder: Option<Ladder>, out: &mut Out) -> io::Result<()> {
+    pub(super) fn print_run(&mut self, one: Ran, ladder: Option<Ladder>, out: &mut Out) -> io::Result<()> {
         match self.format {
             Format::Text => text::ran(&one, out)?,
             Format::Jsonl => write_line(out, &SCENARIO.of(&one))?,

@@ -147,7 +147,7 @@ impl Serve {
         }
         self.replies.check()?;
         let export = self.export.open(&self.bind)?;
-        let mut wire = Wire::open(&self.sockets, self.bind.clone(), Reach::WhoeverSent)?;
+        let mut wire = Wire::open(&self.sockets, self.bind.clone(), Reach::Senders)?;
         let mut paths = Paths::default();
         paths.read(&self.from);
         self.sockets.add_to(&mut paths);
@@ -195,7 +195,7 @@ fn own_addresses() -> String {
 /// Parses the routing tables: an address line followed by `/32 host LOCAL`.
 fn ipv4_addresses(tries: &str) -> Vec<IpAddr> {
     let pairs = tries.lines().zip(tries.lines().skip(1));
-    let local = pairs.filter(|(_, behind)| behind.trim() == "/32 host LOCAL");
+    let local = pairs.filter(|(_, following)| following.trim() == "/32 host LOCAL");
     local
         .filter_map(|(line, _)| line.trim().strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok())
         .map(IpAddr::V4)
@@ -220,7 +220,7 @@ fn ipv6_addresses(lines: &str) -> Vec<IpAddr> {
 struct Client {
     remote: IpAddr,
     private_data: Vec<u8>,
-    asked: Instant,
+    requested_at: Instant,
 }
 
 struct Server<'a> {
@@ -239,7 +239,7 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn print(&self, line: &Line, out: &mut Out) -> io::Result<()> {
-        match self.command.format.on_the_way() {
+        match self.command.format.line_format() {
             Some(format) => print(line, format, self.style, out),
             None => Ok(()),
         }
@@ -262,7 +262,7 @@ impl Server<'_> {
             self.print(&Line::Export(export.line()), out)?;
         }
         loop {
-            if self.go_on(live, out)? {
+            if self.advance_scenarios(live, out)? {
                 break;
             }
             let deadline = self.scenarios.as_ref().and_then(Scenarios::next_deadline);
@@ -294,7 +294,7 @@ impl Server<'_> {
     }
 
     /// Advances the scenarios. Returns whether all are over and the server should end.
-    fn go_on(&mut self, live: &mut Live, out: &mut Out) -> io::Result<bool> {
+    fn advance_scenarios(&mut self, live: &mut Live, out: &mut Out) -> io::Result<bool> {
         let Some(scenarios) = &mut self.scenarios else { return Ok(false) };
         let now = live.wire.driver.now();
         let has_clients = !self.clients.is_empty();
@@ -308,12 +308,12 @@ impl Server<'_> {
         self.answer_as_recorded(live, &event, out)?;
         match event {
             Event::Endpoint(endpoint::Event::Requested { connection, remote, private_data, .. }) => {
-                self.clients.insert(connection, Client { remote, private_data, asked: now });
+                self.clients.insert(connection, Client { remote, private_data, requested_at: now });
             }
             Event::Endpoint(endpoint::Event::Connected { connection }) => {
                 let Some(client) = self.clients.get(&connection) else { return Ok(()) };
                 let mut line = Connection::new(State::Connected, client.remote);
-                line.elapsed_ns = u64::try_from(now.since(client.asked).as_nanos()).ok();
+                line.elapsed_ns = u64::try_from(now.since(client.requested_at).as_nanos()).ok();
                 line.private_data = PrivateData::find(&client.private_data);
                 if let Some(session) = live.peer.session(connection) {
                     line.agreed(session.negotiated());
@@ -353,16 +353,16 @@ impl Server<'_> {
     /// Answers from the capture, if there is one.
     fn answer_as_recorded(&mut self, live: &mut Live, event: &Event, out: &mut Out) -> io::Result<()> {
         let Some(recorded) = &mut self.recorded else { return Ok(()) };
-        let told = recorded.handle(&mut live.peer, event);
-        let said: Vec<_> = told.iter().map(|answered| recorded.said(answered)).collect();
-        for (answered, said) in told.into_iter().zip(said) {
+        let answers = recorded.handle(&mut live.peer, event);
+        let results: Vec<_> = answers.iter().map(|answered| recorded.status(answered)).collect();
+        for (answered, result) in answers.into_iter().zip(results) {
             let mut line = self.call_line(answered.connection, answered.xid);
             if let Some((program, version, procedure)) = answered.called {
                 (line.program, line.version) = (Some(program), Some(version));
                 line.procedure = Some(procedure);
             }
-            self.answered += u64::from(said.is_ok());
-            match said {
+            self.answered += u64::from(result.is_ok());
+            match result {
                 Ok(status) => line.rpc_status = Some(status),
                 Err(error) => line.error = Some(error),
             }
@@ -394,8 +394,8 @@ impl Server<'_> {
         };
         match (line.called(&called.message), reply) {
             (Ok(()), Some(reply)) => {
-                let told = line.replied(&reply.message);
-                debug_assert!(told.is_ok(), "a reply of this side can be read");
+                let parsed = line.replied(&reply.message);
+                debug_assert!(parsed.is_ok(), "a reply of this side can be read");
                 let name = self.scenarios.as_ref().and_then(Scenarios::name).unwrap_or_default().to_owned();
                 let sent = match &mut self.scenarios {
                     Some(scenarios) => scenarios.answer(&mut live.peer, now, connection, called, reply),
@@ -416,12 +416,12 @@ impl Server<'_> {
                     (line.rpc_status, line.nfs_status, line.error) = (None, None, error);
                 }
             }
-            (told, _) => {
+            (parsed, _) => {
                 // RFC 5531 defines no answer to a message that is not a call.
                 if let Some((session, _)) = live.peer.session_mut(connection) {
                     session.forget(called.xid);
                 }
-                line.error = told.err().map(|stop| format!("not answered: {stop}"));
+                line.error = parsed.err().map(|stop| format!("not answered: {stop}"));
             }
         }
         self.print(&Line::Call(line), out)
@@ -451,7 +451,7 @@ mod tests {
     use rdmascope_wire::rpc::Auth;
 
     #[test]
-    fn addresses_of_this_host_are_found_as_the_kernel_lists_them() {
+    fn host_addresses_are_parsed_from_kernel_tables() {
         let tries = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     |-- 192.0.2.0\n        /24 link UNICAST\n\
                      Local:\n        |-- 192.0.2.7\n           /32 host LOCAL\n        |-- 192.0.2.255\n           /32 link BROADCAST\n";
         assert_eq!(ipv4_addresses(tries), ["192.0.2.7".parse::<IpAddr>().unwrap()]);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_refused_as_the_specification_says() {
+    fn unserved_calls_get_the_specified_status() {
         let null = rpc::Call::null(Xid(1), 100_003, 3);
         assert_eq!(status(&null), rpc::Status::Success);
         assert_eq!(status(&rpc::Call { version: 4, ..null }), rpc::Status::Success);

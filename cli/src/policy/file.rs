@@ -1,7 +1,7 @@
 //! Parses a policy file; every error has its line.
 
 use super::{Latency, Limit, Measure, Policy, Required, Requirement};
-use crate::filters::nearest;
+use crate::filters::similar;
 use crate::rules::ids;
 use core::fmt::Display;
 use core::ops::Range;
@@ -15,14 +15,14 @@ use toml::value::{Date, Datetime};
 
 /// An error in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {what}")]
+#[error("{file}:{line}: {message}")]
 pub(super) struct PolicyError {
     /// The name of the file.
     pub(super) file: String,
     /// The line, from 1.
     pub(super) line: usize,
     /// The description of the error.
-    pub(super) what: String,
+    pub(super) message: String,
 }
 
 type Result<T> = core::result::Result<T, PolicyError>;
@@ -38,16 +38,16 @@ pub(super) fn parse(file: &str, text: &str, today: Date) -> Result<Policy> {
         let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
         source.at(error.span().unwrap_or_default(), message)
     })?;
-    let whole = Table { source, span: 0..0, table: document.get_ref() };
-    whole.keys(&["allow", "latency", "require"])?;
+    let root = Table { source, span: 0..0, table: document.get_ref() };
+    root.keys(&["allow", "latency", "require"])?;
     let mut policy = Policy { file: file.to_owned(), ..Policy::default() };
-    for table in whole.tables("allow")? {
+    for table in root.tables("allow")? {
         policy.allows.push(table.allow(today)?);
     }
-    for table in whole.tables("latency")? {
+    for table in root.tables("latency")? {
         policy.latencies.push(table.latency()?);
     }
-    if let Some(value) = whole.find("require") {
+    if let Some(value) = root.find("require") {
         let DeValue::Table(table) = value.get_ref() else {
             return Err(source.at(value.span(), "require must be a single table: [require]"));
         };
@@ -68,8 +68,8 @@ impl Source<'_> {
         1 + self.text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
     }
 
-    fn at(&self, span: Range<usize>, what: impl Display) -> PolicyError {
-        PolicyError { file: self.file.to_owned(), line: self.line(&span), what: what.to_string() }
+    fn at(&self, span: Range<usize>, message: impl Display) -> PolicyError {
+        PolicyError { file: self.file.to_owned(), line: self.line(&span), message: message.to_string() }
     }
 }
 
@@ -90,12 +90,12 @@ impl<'a> Table<'a> {
             return Ok(());
         };
         let name = key.get_ref();
-        let near = nearest(name, known.iter().copied());
-        let what = match near.first() {
+        let near = similar(name, known.iter().copied());
+        let message = match near.first() {
             Some(near) => format!("unknown key {name:?}: did you mean {near}?"),
             None => format!("unknown key {name:?}: expected one of {}", known.join(", ")),
         };
-        Err(self.source.at(key.span(), what))
+        Err(self.source.at(key.span(), message))
     }
 
     fn find(&self, name: &str) -> Option<&'a Value<'a>> {
@@ -124,8 +124,8 @@ impl<'a> Table<'a> {
         items.iter().map(table).collect()
     }
 
-    fn wrong(&self, value: &Value<'_>, what: impl Display) -> PolicyError {
-        self.source.at(value.span(), what)
+    fn wrong(&self, value: &Value<'_>, message: impl Display) -> PolicyError {
+        self.source.at(value.span(), message)
     }
 
     fn text(&self, value: &'a Value<'a>) -> Result<&'a str> {
@@ -192,8 +192,8 @@ impl<'a> Table<'a> {
             limits.push(Limit { line: self.line_of(name), of, most });
         }
         if limits.is_empty() {
-            let what = format!("a limit is missing: one of {}", measures.join(", "));
-            return Err(self.source.at(self.span.clone(), what));
+            let message = format!("a limit is missing: one of {}", measures.join(", "));
+            return Err(self.source.at(self.span.clone(), message));
         }
         limits.sort_by_key(|limit| limit.line);
         Ok(Latency { operation, scope: self.scope()?, limits })
@@ -206,7 +206,7 @@ impl<'a> Table<'a> {
         if let Some(name) = names.iter().find(|name| name.eq_ignore_ascii_case(text)) {
             return Ok(name);
         }
-        let near = nearest(text, names);
+        let near = similar(text, names);
         Err(match near.as_slice() {
             [] => self.wrong(value, format_args!("unknown operation {text:?}")),
             near => self.wrong(
@@ -265,24 +265,24 @@ impl<'a> Table<'a> {
     fn requirements(&self) -> Result<Vec<Requirement>> {
         self.keys(&["connections", "transactions", "operations", "rules", "conclusive"])?;
         let mut found = Vec::new();
-        for (name, what) in [
+        for (name, kind) in [
             ("connections", Required::Connections as fn(u64) -> Required),
             ("transactions", Required::Transactions),
         ] {
             if let Some(value) = self.find(name) {
-                found.push(Requirement { line: self.line_of(name), what: what(self.number(value)?) });
+                found.push(Requirement { line: self.line_of(name), kind: kind(self.number(value)?) });
             }
         }
         let operations = self.several("operations", |value| {
             let line = self.source.line(&value.span());
-            Ok(Requirement { line, what: Required::Operation(self.operation(value)?) })
+            Ok(Requirement { line, kind: Required::Operation(self.operation(value)?) })
         })?;
         found.extend(operations);
         found.extend(self.several("rules", |value| {
             let name = self.text(value)?;
             let rules = ids(name).map_err(|error| self.wrong(value, error))?;
-            let what = Required::Rules(name.to_owned(), rules);
-            Ok(Requirement { line: self.source.line(&value.span()), what })
+            let kind = Required::Rules(name.to_owned(), rules);
+            Ok(Requirement { line: self.source.line(&value.span()), kind })
         })?);
         if let Some(value) = self.find("conclusive") {
             let share = match value.get_ref() {
@@ -292,7 +292,7 @@ impl<'a> Table<'a> {
             };
             let share = share.filter(|share: &f64| (0.0..=1.0).contains(share));
             let share = share.ok_or_else(|| self.wrong(value, "expected a share from 0 to 1"))?;
-            found.push(Requirement { line: self.line_of("conclusive"), what: Required::Conclusive(share) });
+            found.push(Requirement { line: self.line_of("conclusive"), kind: Required::Conclusive(share) });
         }
         found.sort_by_key(|requirement| requirement.line);
         Ok(found)

@@ -78,7 +78,7 @@ impl<'a> Held<'a> {
         }
         let row = TransactionRow::from(transaction);
         for (requirement, seen) in loaded.policy.requirements.iter().zip(seen) {
-            if let Required::Operation(name) = requirement.what
+            if let Required::Operation(name) = requirement.kind
                 && !*seen
             {
                 let procedure = transaction.procedure.and_then(procedure_name);
@@ -165,7 +165,7 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
         let message = format!("{} found ({} or more required)", Number(found), Number(least));
         (subject.to_owned(), found >= least, message, Value::Count(found), Value::Count(least))
     };
-    let (subject, is_met, message, observed, allowed) = match &requirement.what {
+    let (subject, is_met, message, observed, allowed) = match &requirement.kind {
         &Required::Connections(least) => count("connections", tally.connections, least),
         &Required::Transactions(least) => count("transactions", tally.transactions, least),
         Required::Operation(name) => {
@@ -184,9 +184,9 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
             (format!("rules {name}"), met == rules.len(), message, observed, allowed)
         }
         &Required::Conclusive(least) => {
-            let (conclusive, asked) = tally.conclusive();
-            let share = if asked > 0 { conclusive as f64 / asked as f64 } else { 0.0 };
-            let message = format!("{share:.3}, {conclusive} of {asked} rules ({least} or more required)");
+            let (conclusive, total) = tally.conclusive();
+            let share = if total > 0 { conclusive as f64 / total as f64 } else { 0.0 };
+            let message = format!("{share:.3}, {conclusive} of {total} rules ({least} or more required)");
             let [observed, allowed] = [format!("{share:.3}"), least.to_string()].map(Value::Words);
             ("conclusive verdicts".to_owned(), share >= least, message, observed, allowed)
         }

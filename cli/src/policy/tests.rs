@@ -9,14 +9,14 @@ fn read(text: &str) -> Policy {
 }
 
 fn wrong(text: &str) -> (usize, String) {
-    let PolicyError { file, line, what } =
+    let PolicyError { file, line, message } =
         parse("p.toml", text, date("2026-12-31").unwrap()).expect_err(text);
     assert_eq!(file, "p.toml");
-    (line, what)
+    (line, message)
 }
 
 #[test]
-fn every_entry_has_its_line() {
+fn every_entry_has_its_line_number() {
     let policy = read(
         "# one\n[[allow]]\nrule = \"credits\"\nreason = \"r\"\n\n[[allow]]\nreason = \"s\"\nrule = [\"credit-limit\", \"inline-threshold\"]\n\
          expires = 2026-12-31\n[[latency]]\noperation = \"read\"\nmax = \"1s\"\np99 = \"5ms\"\n[require]\noperations = [\"READ\",\n  \"WRITE\"]\n\
@@ -33,11 +33,11 @@ fn every_entry_has_its_line() {
     assert_eq!(limits, [(12, Measure::Max, 1_000_000_000), (13, Measure::P99, 5_000_000)]);
     let lines: Vec<_> = policy.requirements.iter().map(|requirement| requirement.line).collect();
     assert_eq!(lines, [15, 16, 17, 18]);
-    assert!(matches!(policy.requirements[3].what, Required::Conclusive(1.0)));
+    assert!(matches!(policy.requirements[3].kind, Required::Conclusive(1.0)));
 }
 
 #[test]
-fn the_example_of_the_page_has_as_many_entries_as_the_page_says() {
+fn documented_entry_count_matches_the_example() {
     let page = include_str!("../../../docs/policy.md");
     let example =
         page.split("```").nth(1).and_then(|block| block.strip_prefix("toml\n")).expect("an example");
@@ -48,7 +48,7 @@ fn the_example_of_the_page_has_as_many_entries_as_the_page_says() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_line() {
+fn errors_have_line_numbers() {
     let allow = "[[allow]]\nrule = \"credit-limit\"\nreason = \"r\"\n";
     for (text, line, part) in [
         ("[[alow]]\n", 1, "did you mean allow?"),
@@ -85,13 +85,13 @@ fn mistakes_are_told_with_their_line() {
         ("\n\nrule = = 1", 3, ""),
         ("[require]\nconnections = 1\nconnections = 2", 3, "duplicate key"),
     ] {
-        let (found, what) = wrong(text);
-        assert!(found == line && what.contains(part) && !what.contains('\n'), "{text}\n{found}: {what}");
+        let (found, error) = wrong(text);
+        assert!(found == line && error.contains(part) && !error.contains('\n'), "{text}\n{found}: {error}");
     }
 }
 
 #[test]
-fn versions() {
+fn scope_matches_versions() {
     // TOML writes 4.0 as a float, whose fraction must be preserved.
     let policy = read("[[allow]]\nrule = \"credits\"\nreason = \"r\"\nversion = [4.0, 3, \"4.2\"]\n");
     let scope = &policy.allows[0].scope;
@@ -101,7 +101,7 @@ fn versions() {
 }
 
 #[test]
-fn scopes() {
+fn scope_matches_hosts_and_connections() {
     let policy = read(
         "[[allow]]\nrule = \"credits\"\nreason = \"r\"\nserver = [\"10.0.0.1\", \"fd00::*\"]\nclient = \"10.0.0.*\"\nconnection = [1, 3]\n",
     );
@@ -114,7 +114,7 @@ fn scopes() {
 }
 
 #[test]
-fn dates() {
+fn dates_are_parsed_and_compared() {
     assert!(date("2026-12-31").is_ok());
     for text in ["", "2026-13-01", "12:00:00", "2026-12-31T00:00:00Z", "tomorrow"] {
         assert!(date(text).is_err(), "{text}");
@@ -156,24 +156,24 @@ fn is_policy_or_located(text: &str) {
     if let Err(error) = parse("p.toml", text, date("2026-12-31").unwrap()) {
         let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
         assert!((1..=lines).contains(&error.line), "{error}");
-        assert!(!error.what.is_empty() && !error.what.contains('\n'), "{error}");
+        assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error}");
     }
 }
 
 proptest! {
     #[test]
-    fn any_text_is_a_policy_or_has_a_place(text in ".{0,200}") {
+    fn any_text_parses_or_has_a_line_number(text in ".{0,200}") {
         is_policy_or_located(&text);
     }
 
     #[test]
-    fn any_parts_of_policies_too(parts in proptest::collection::vec(proptest::sample::select(&PARTS[..]), 0..24)) {
+    fn any_fragments_parse_or_have_a_line_number(parts in proptest::collection::vec(proptest::sample::select(&PARTS[..]), 0..24)) {
         is_policy_or_located(&parts.concat());
         is_policy_or_located(&parts.join("\n"));
     }
 
     #[test]
-    fn so_is_a_policy_that_was_changed(at in 0usize..1200, with in "[\\x00-\\x7f]{0,3}") {
+    fn edited_example_parses_or_has_a_line_number(at in 0usize..1200, with in "[\\x00-\\x7f]{0,3}") {
         let mut text = example().to_owned();
         let at = at.min(text.len());
         if text.is_char_boundary(at) {
@@ -194,7 +194,7 @@ fn example() -> &'static str {
 }
 
 #[test]
-fn the_example_of_the_document_is_a_policy() {
+fn documented_example_is_a_policy() {
     let policy = read(example());
     assert_eq!((policy.allows.len(), policy.latencies.len(), policy.requirements.len()), (2, 2, 7));
     // The document also describes every key.

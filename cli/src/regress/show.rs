@@ -33,7 +33,7 @@ impl<'a> Show<'a> {
         }
         if let Some(trouble) = outcome.trouble() {
             self.out.flush()?;
-            output::tell(format_args!("{trouble}"));
+            output::notify(format_args!("{trouble}"));
         }
         Ok(())
     }

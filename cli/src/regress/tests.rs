@@ -3,7 +3,7 @@ use super::*;
 use std::path::Path;
 
 #[test]
-fn an_expectation_has_the_name_of_its_capture_whatever_its_format() {
+fn expectation_name_ignores_the_capture_format() {
     for (capture, expectation) in [
         ("a/mount.pcap", "a/mount.expected.jsonl"),
         ("mount.pcapng.zst", "mount.expected.jsonl"),
@@ -18,7 +18,7 @@ fn an_expectation_has_the_name_of_its_capture_whatever_its_format() {
 }
 
 #[test]
-fn the_plan_of_a_folder() {
+fn plan_lists_captures_and_orphans() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -32,7 +32,7 @@ fn the_plan_of_a_folder() {
     write("empty", b"");
     write("gone.expected.jsonl", b"");
     write(".git/hidden.pcap", &magic);
-    write("._z.pcap", b"what a Mac leaves behind");
+    write("._z.pcap", b"an AppleDouble file");
     #[cfg(unix)]
     std::os::unix::fs::symlink(folder.path(), folder.path().join("circle")).unwrap();
     let plan = Plan::of(&[folder.path().to_owned()], None).unwrap();
@@ -40,12 +40,12 @@ fn the_plan_of_a_folder() {
         .jobs
         .iter()
         .map(|job| {
-            let what = match job.task {
+            let kind = match job.task {
                 Task::Capture { .. } => "capture",
                 Task::Orphan => "orphan",
                 Task::Absent | Task::Verify(_) => "manifest",
             };
-            (job.path.strip_prefix(folder.path()).unwrap().to_str().unwrap(), what)
+            (job.path.strip_prefix(folder.path()).unwrap().to_str().unwrap(), kind)
         })
         .collect();
     assert_eq!(jobs, [("6.1/mount", "capture"), ("gone.expected.jsonl", "orphan"), ("z.pcap", "capture")]);
@@ -59,7 +59,7 @@ fn the_plan_of_a_folder() {
 }
 
 #[test]
-fn results_come_in_the_order_of_the_jobs() {
+fn results_keep_the_order_of_the_jobs() {
     let jobs: Vec<u64> = (0..40).collect();
     let mut taken = Vec::new();
     let slow = |job: &u64| {

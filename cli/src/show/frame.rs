@@ -70,7 +70,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     })?;
     match read {
         Ok(ending) if shown => {
-            output::tell_of_left_out(&findings);
+            output::report_left_out(&findings);
             output::complain_of_troubles(&ending, out)
         }
         Ok(ending) => {

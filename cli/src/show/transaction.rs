@@ -1,7 +1,7 @@
 //! `show --transaction`: one transaction with its exchange, headers and messages.
 
 use super::Show;
-use crate::filters::Asked;
+use crate::filters::RequestedScope;
 use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
 use crate::selection::{Choice, Selection};
@@ -37,10 +37,10 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let mut events = Events::default();
     let keep = Keep { steps: true, contents: true };
     let needs = Config { keep, ..findings.needs().and(events.needs()) };
-    let mut asked = Asked::new(command.connection.as_slice(), Span::default());
+    let mut scope = RequestedScope::new(command.connection.as_slice(), Span::default());
     let mut paths = Paths::new();
     let read = listen(&command.input, needs, |event, start| {
-        asked.handle(&event);
+        scope.handle(&event);
         findings.handle(&event);
         events.handle(&event);
         if let Event::Transaction(transaction) = event {
@@ -53,7 +53,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Ok(ending) => ending,
         Err(error) => return output::complain(&error, out),
     };
-    let transaction = match asked.check(&ending).and_then(|()| found.only()) {
+    let transaction = match scope.check(&ending).and_then(|()| found.only()) {
         Ok(transaction) => transaction,
         Err(error) => return output::complain(&error, out),
     };
@@ -107,7 +107,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
             events.iter().try_for_each(|event| json::write_line(out, &EVENT.of(event)))?;
         }
     }
-    output::tell_of_left_out(&findings);
+    output::report_left_out(&findings);
     output::warn_of_cuts(&ending, out)?;
     output::complain_of_troubles(&ending, out)
 }

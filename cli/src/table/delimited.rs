@@ -128,7 +128,7 @@ mod tests {
 
     // RFC 4180, section 2, rules 5 to 7.
     #[test]
-    fn csv_has_quotes_where_they_are_needed() {
+    fn csv_is_quoted_only_where_needed() {
         let lines: &[&[&str]] =
             &[&["a", "b c", ""], &["1,5", "say \"no\"", "two\nlines"], &["caf\u{e9}", "a;b", "=1+1"]];
         let expected = "a,b c,\n\"1,5\",\"say \"\"no\"\"\",\"two\nlines\"\ncaf\u{e9},a;b,=1+1\n";
@@ -138,20 +138,20 @@ mod tests {
     }
 
     #[test]
-    fn values_longer_than_the_buffer_are_whole() {
+    fn values_longer_than_the_buffer_are_complete() {
         let long = "x,\"".repeat(1000);
         let expected = format!("\"{}\",y\n", long.replace('"', "\"\""));
         assert_eq!(written(Delimited::csv(), &[&[&long, "y"]]), expected);
     }
 
     #[test]
-    fn tsv_escapes_what_would_end_a_value() {
+    fn tsv_escapes_tabs_and_line_breaks() {
         let lines: &[&[&str]] = &[&["a\tb", "c\nd\re", "C:\\x"], &["1,5", "\"", ""]];
         assert_eq!(written(Delimited::tsv(), lines), "a\\tb\tc\\nd\\re\tC:\\\\x\n1,5\t\"\t\n");
     }
 
     #[test]
-    fn no_terminal_acts_on_a_value() {
+    fn hidden_characters_are_escaped() {
         let hostile = "\u{1b}[2J\u{9b}31m\r\u{202e}gpj.exe\u{7f}";
         for delimited in [Delimited::csv(), Delimited::tsv()] {
             let line = written(delimited, &[&[hostile]]);

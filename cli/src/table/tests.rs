@@ -87,7 +87,7 @@ fn lines_are_sorted() {
 }
 
 #[test]
-fn the_first_lines_are_those_of_the_whole_order() {
+fn top_lines_match_the_full_order() {
     for sort in ["", "--sort size", "--sort size --reverse", "--sort time --reverse", "--sort type"] {
         let all = order(sort);
         for most in 1..8 {
@@ -98,7 +98,7 @@ fn the_first_lines_are_those_of_the_whole_order() {
 }
 
 #[test]
-fn seconds_since_the_line_before_do_not_change_with_the_order() {
+fn delta_times_do_not_depend_on_the_order() {
     let lines = |options: &str| {
         let lines = written(&format!("--format tsv --fields number,time --time delta {options}"));
         lines.lines().skip(1).map(ToOwned::to_owned).collect::<Vec<_>>()
@@ -114,7 +114,7 @@ fn seconds_since_the_line_before_do_not_change_with_the_order() {
 }
 
 #[test]
-fn text_has_the_clock_that_was_asked_for() {
+fn text_uses_the_selected_clock() {
     let first = |options: &str| {
         let text = written(options);
         text.lines().take(2).map(ToOwned::to_owned).collect::<Vec<_>>().join("\n")
@@ -130,7 +130,7 @@ fn text_has_the_clock_that_was_asked_for() {
 }
 
 #[test]
-fn picked_fields_are_aligned_and_folded() {
+fn selected_fields_are_aligned_and_folded() {
     let text = written("--fields number,tags,size --top 2");
     assert_eq!(
         text,
@@ -146,7 +146,7 @@ fn picked_fields_are_aligned_and_folded() {
 }
 
 #[test]
-fn json_lines_hold_the_fields_asked_for() {
+fn json_lines_have_the_selected_fields() {
     assert_eq!(
         written("--format jsonl --fields size,type --sort size --top 1"),
         "{\"type\":\"thing\",\"size\":1}\n"
@@ -160,7 +160,7 @@ fn json_lines_hold_the_fields_asked_for() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_the_nearest_name() {
+fn unknown_fields_are_refused_with_a_suggestion() {
     let complaint = |options: &str| parsed(options).err().unwrap_or_else(|| panic!("{options}")).to_string();
     assert!(
         complaint("--fields number,szie").contains("a thing has no field with this name: did you mean size?")

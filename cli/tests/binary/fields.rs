@@ -26,13 +26,13 @@ fn differs(list: &dyn List, value: &Value, path: &str) -> Result<(), String> {
         let path = format!("{path}.{}", info.name);
         match (fields.get(info.name), info.presence) {
             (None, Presence::Optional) => continue,
-            (None, _) => return Err(format!("{path} is not there")),
+            (None, _) => return Err(format!("{path} is missing")),
             (Some(Value::Null), Presence::OrNull) => {}
             (Some(value), _) => is_of(kind, value, &path)?,
         }
         known += 1;
     }
-    if known == fields.len() { Ok(()) } else { Err(format!("{path} has fields that no column is for")) }
+    if known == fields.len() { Ok(()) } else { Err(format!("{path} has fields without a column")) }
 }
 
 fn is_of(kind: Kind, value: &Value, path: &str) -> Result<(), String> {

@@ -1,5 +1,5 @@
 //! The binary, run as by a user.
-#![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
+#![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
 mod fields;
 
@@ -152,9 +152,9 @@ impl Pcap {
         let mut records = Vec::new();
         while !rest.is_empty() {
             let length = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes"));
-            let (record, behind) = rest.split_at(16 + length as usize);
+            let (record, after) = rest.split_at(16 + length as usize);
             records.push(record.to_vec());
-            rest = behind;
+            rest = after;
         }
         Pcap { header: header.to_vec(), records }
     }

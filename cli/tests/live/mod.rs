@@ -1,5 +1,5 @@
 //! `peer serve` as a process next to the one under test.
-#![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
+#![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
 use crate::binary::{interruptible, root, text};
 use serde_json::Value;
@@ -57,7 +57,7 @@ impl Server {
         let signal = std::process::Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(signal.expect("kill is there").success());
         let mut rest = std::mem::take(&mut self.first);
-        self.stdout.take().expect("nobody took it").read_to_string(&mut rest).expect("it can be read");
+        self.stdout.take().expect("it was not taken").read_to_string(&mut rest).expect("it can be read");
         let mut complaint = String::new();
         self.child
             .stderr

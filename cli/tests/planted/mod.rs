@@ -1,5 +1,5 @@
 //! Sessions with one deliberate fault.
-#![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
+#![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
 use rdmascope_tests::mutate::SERVER;
 use rdmascope_tests::{pcap, samples};

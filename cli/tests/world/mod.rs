@@ -1,6 +1,6 @@
 //! A handmade session, packet by packet, and the results of `extract` on it.
 
-#![allow(dead_code)] // Each test file takes what it needs.
+#![allow(dead_code)] // Each test file uses a part of it.
 
 use crate::binary::run;
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_for_people() {
+    fn sizes_and_times_are_human_readable() {
         assert_eq!(Size(9_999).to_string(), "9999 bytes");
         assert_eq!(Size(65_536).to_string(), "65 kB");
         assert_eq!(Size(1 << 30).to_string(), "1073 MB");

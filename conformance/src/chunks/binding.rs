@@ -425,9 +425,9 @@ pub(super) fn is_complex(transaction: &Transaction, call: &Message) -> bool {
 
 fn complexity(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| read::has_sound_positions(call)) else { return };
-    for (count, most, what) in beyond(transaction, call) {
+    for (count, most, name) in beyond(transaction, call) {
         findings.add(
-            by_caller(transaction, view, format!("a call with {count} {what}"))
+            by_caller(transaction, view, format!("a call with {count} {name}"))
                 .values(Value::Count(count as u64), Value::Count(most as u64)),
         );
     }
@@ -441,21 +441,21 @@ fn sealed(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &
 
 fn gss_control(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     if matches!(transaction.security, Some(Security::GssControl(_))) {
-        let whose = ["a call that controls an RPCSEC_GSS context", "the reply to a call that does so"];
-        reduced(transaction, view, whose, findings);
+        let names = ["a call that controls an RPCSEC_GSS context", "the reply to a call that does so"];
+        reduced(transaction, view, names, findings);
     }
 }
 
-/// Reports reduced items in a call and a reply that may have none. `whose` names the two messages.
+/// Reports reduced items in a call and a reply that may have none. `names` names the two messages.
 fn reduced(
     transaction: &Transaction,
     view: &View<'_, BindingMemory>,
-    whose: [&str; 2],
+    names: [&str; 2],
     findings: &mut Findings<'_>,
 ) {
     let Some(call) = call(transaction) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position != 0) {
-        let message = format!("a Read chunk at Position {} in {}", chunk.position, whose[0]);
+        let message = format!("a Read chunk at Position {} in {}", chunk.position, names[0]);
         findings.add(
             by_caller(transaction, view, message)
                 .values(Value::Bytes(chunk.position.into()), Value::Bytes(0)),
@@ -464,14 +464,14 @@ fn reduced(
     let Some((_, reply)) = both(transaction) else { return };
     let bytes: u64 = reply.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum();
     if bytes > 0 {
-        let message = format!("{bytes} bytes in Write chunks of {}", whose[1]);
+        let message = format!("{bytes} bytes in Write chunks of {}", names[1]);
         let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
         findings.add(paired(transaction, view, finding));
     }
 }
 
 fn retry(sent: &Sent<'_>, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
-    if view.memory.refused.is_empty() || sent.kind != Kind::Call || !sent.told {
+    if view.memory.refused.is_empty() || sent.kind != Kind::Call || !sent.is_explicit {
         return;
     }
     let Some(xid) = sent.xid() else { return };

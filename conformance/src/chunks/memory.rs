@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_collide_where_they_share_a_byte_that_is_written() {
+    fn ranges_collide_if_they_share_a_written_byte() {
         let first = segment(1, 0x1000, 0x100);
         for (offset, length, shares) in
             [(0x1100, 8, false), (0x10ff, 8, true), (0xff8, 8, false), (0xff8, 9, true), (0x1080, 1, true)]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn many_segments_are_compared_as_few_are() {
+    fn overlaps_are_found_for_any_number_of_segments() {
         // Adjacent Read segments, and a writable one that lies in some of them.
         for count in [FEW - 1, FEW, 100] {
             for (offset, handle, found) in
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_no_bytes_shares_nothing() {
+    fn empty_segments_do_not_overlap() {
         let call =
             Call { reads: vec![segment(7, 0x1000, 16)], writes: vec![segment(7, 0x1008, 0)] }.message();
         assert!(!overlaps(&call) && has_distinct_handles(&call));

@@ -146,7 +146,7 @@ pub(in super::super) fn has_sound_positions(call: &Message) -> bool {
 
 /// Whether a call has one Payload stream after its header and another in a Position Zero Read
 /// chunk.
-pub(in super::super) fn has_stream_twice(call: &Message) -> bool {
+pub(in super::super) fn has_two_streams(call: &Message) -> bool {
     call.procedure == Procedure::Msg && call.read_chunks.iter().any(|chunk| chunk.position == 0)
 }
 
@@ -265,7 +265,7 @@ fn reduced<'a>(
     transaction: &'a Transaction,
     call: &'a Message,
 ) -> impl Iterator<Item = (Item, &'a ReadChunk)> {
-    let is_sound = !call.read_chunks.is_empty() && has_sound_positions(call) && !has_stream_twice(call);
+    let is_sound = !call.read_chunks.is_empty() && has_sound_positions(call) && !has_two_streams(call);
     let operations = if is_sound { &transaction.details.operations } else { &[][..] };
     operations.iter().filter_map(|operation| {
         let item = operation.argument_item?;

@@ -164,7 +164,7 @@ fn stream_of(message: &Message, is_reply: bool) -> u64 {
 
 /// Whether this is an RDMA_NOMSG without a Payload stream.
 #[inline]
-fn is_hollow(message: &Message, is_reply: bool) -> bool {
+fn lacks_stream(message: &Message, is_reply: bool) -> bool {
     message.procedure == Procedure::Nomsg && stream_of(message, is_reply) == 0
 }
 
@@ -176,7 +176,7 @@ pub(in super::super) fn holds_stream(reply: &Message) -> bool {
 }
 
 fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
-    if let Some(call) = call(transaction).filter(|call| is_hollow(call, false)) {
+    if let Some(call) = call(transaction).filter(|call| lacks_stream(call, false)) {
         let listed =
             if call.read_chunks.is_empty() { "no Read chunk" } else { "no Position Zero Read chunk" };
         findings.add(
@@ -193,7 +193,7 @@ fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, fin
     }
     // read-chunk-in-reply reports a Read chunk at another Position than zero.
     let has_other = |reply: &Message| reply.read_chunks.iter().any(|chunk| chunk.position != 0);
-    if let Some(reply) = reply(transaction).filter(|reply| is_hollow(reply, true) && !has_other(reply)) {
+    if let Some(reply) = reply(transaction).filter(|reply| lacks_stream(reply, true) && !has_other(reply)) {
         let listed = if reply.reply_chunk.is_some() { "an empty Reply chunk" } else { "no Reply chunk" };
         findings.add(
             by_answerer(transaction, view, format!("a reply by RDMA_NOMSG with {listed}"))
@@ -221,12 +221,12 @@ fn by_sender(
 
 fn long_with_payload(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     for (message, is_reply) in messages(transaction) {
-        let behind = message.send_length.saturating_sub(message.header_length);
-        if message.procedure == Procedure::Nomsg && behind > 0 {
-            let words = format!("an RDMA_NOMSG with {behind} bytes after its chunk lists");
+        let trailing = message.send_length.saturating_sub(message.header_length);
+        if message.procedure == Procedure::Nomsg && trailing > 0 {
+            let words = format!("an RDMA_NOMSG with {trailing} bytes after its chunk lists");
             findings.add(
                 by_sender(transaction, view, is_reply, words)
-                    .values(Value::Bytes(behind.into()), Value::Bytes(0)),
+                    .values(Value::Bytes(trailing.into()), Value::Bytes(0)),
             );
         }
     }
@@ -278,7 +278,7 @@ fn not_returned(transaction: &Transaction, view: &View<'_, Unoffered>, findings:
     let Some((call, reply)) = both(transaction) else { return };
     // long-message-chunk reports a Long Reply without its chunk.
     if let (Some(offered), None) = (&call.reply_chunk, &reply.reply_chunk)
-        && !is_hollow(reply, true)
+        && !lacks_stream(reply, true)
     {
         let bytes = Segment::total(&offered.segments);
         let message = format!(
@@ -326,7 +326,7 @@ pub(in super::super) fn is_in_order(transaction: &Transaction, call: &Message) -
     listed(Some(call)).is_some()
         && read::has_one_stream(call)
         && read::has_sound_positions(call)
-        && !is_hollow(call, false)
+        && !lacks_stream(call, false)
         && call.unread.is_none()
         && call.rpc_xid == Some(transaction.xid)
         && !memory::overlaps(call)
@@ -340,8 +340,8 @@ fn refused(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut
         return;
     }
     let Some(call) = call(transaction) else { return };
-    let is_right = is_in_order(transaction, call) && room::has_to_take(transaction, call);
-    if !is_right || room::can_overrun(transaction, call, view) != Some(true) {
+    let is_correct = is_in_order(transaction, call) && room::has_to_take(transaction, call);
+    if !is_correct || room::can_overrun(transaction, call, view) != Some(true) {
         return;
     }
     let room = call.reply_chunk.as_ref().map(|chunk| Segment::total(&chunk.segments));

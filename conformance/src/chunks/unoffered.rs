@@ -30,7 +30,7 @@ struct Call {
     number: u64,
     frames: [u64; 2],
     operation: &'static str,
-    /// Bytes that it asks for, and the inline threshold of its reply.
+    /// Bytes that it requests, and the inline threshold of its reply.
     count: u64,
     threshold: u32,
 }
@@ -72,8 +72,8 @@ fn too_large_inline(transaction: &Transaction, known: &Known) -> Option<Call> {
     let threshold = known.inline_threshold(known.answerer(direction))?;
     transaction.details.operations.iter().find_map(|operation| {
         let count = operation.count.filter(|count| *count > threshold.into())?;
-        let asks = operation.kind.is_read() || operation.kind.is_readdir();
-        asks.then(|| Call {
+        let has_data = operation.kind.is_read() || operation.kind.is_readdir();
+        has_data.then(|| Call {
             direction,
             xid: transaction.xid,
             number: transaction.number,

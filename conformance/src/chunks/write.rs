@@ -183,7 +183,7 @@ pub(super) fn fault(offered: &[Segment], returned: &[Segment]) -> Option<Fault> 
         return Some(Fault::Count);
     }
     let mut gap = None;
-    let mut used_behind = false;
+    let mut used_after_gap = false;
     for (index, (was, is)) in offered.iter().zip(returned).enumerate() {
         if (was.handle, was.offset) != (is.handle, is.offset) {
             return Some(Fault::Other(index));
@@ -191,19 +191,19 @@ pub(super) fn fault(offered: &[Segment], returned: &[Segment]) -> Option<Fault> 
         if is.length > was.length {
             return Some(Fault::Longer(index));
         }
-        used_behind |= gap.is_some() && is.length > 0;
+        used_after_gap |= gap.is_some() && is.length > 0;
         if is.length < was.length {
             gap.get_or_insert(index);
         }
     }
-    gap.filter(|_| used_behind).map(Fault::Gap)
+    gap.filter(|_| used_after_gap).map(Fault::Gap)
 }
 
 /// Names a chunk: the Reply chunk, or the Write chunk of this index.
 #[derive(Clone, Copy, Debug)]
-struct Which(Option<usize>);
+struct ChunkName(Option<usize>);
 
-impl core::fmt::Display for Which {
+impl core::fmt::Display for ChunkName {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.0 {
             Some(index) => write!(f, "Write chunk {}", index + 1),
@@ -217,11 +217,11 @@ impl core::fmt::Display for Which {
 fn returned<'a>(
     call: &'a Message,
     reply: &'a Message,
-) -> impl Iterator<Item = (Which, &'a Chunk, &'a Chunk)> {
+) -> impl Iterator<Item = (ChunkName, &'a Chunk, &'a Chunk)> {
     let writes = call.write_chunks.iter().zip(&reply.write_chunks).enumerate();
-    let writes = writes.map(|(index, (offered, returned))| (Which(Some(index)), offered, returned));
+    let writes = writes.map(|(index, (offered, returned))| (ChunkName(Some(index)), offered, returned));
     let pair = call.reply_chunk.as_ref().zip(reply.reply_chunk.as_ref());
-    writes.chain(pair.map(|(offered, returned)| (Which(None), offered, returned)))
+    writes.chain(pair.map(|(offered, returned)| (ChunkName(None), offered, returned)))
 }
 
 /// The faults of the chunks that a reply returns.
@@ -229,9 +229,9 @@ fn returned<'a>(
 fn faults<'a>(
     call: &'a Message,
     reply: &'a Message,
-) -> impl Iterator<Item = (Which, &'a Chunk, &'a Chunk, Fault)> {
-    returned(call, reply).filter_map(|(which, offered, returned)| {
-        Some((which, offered, returned, fault(&offered.segments, &returned.segments)?))
+) -> impl Iterator<Item = (ChunkName, &'a Chunk, &'a Chunk, Fault)> {
+    returned(call, reply).filter_map(|(name, offered, returned)| {
+        Some((name, offered, returned, fault(&offered.segments, &returned.segments)?))
     })
 }
 
@@ -255,22 +255,22 @@ fn count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
 
 fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
-    for (which, offered, returned, fault) in faults(call, reply) {
+    for (name, offered, returned, fault) in faults(call, reply) {
         let (was, is) = (&offered.segments, &returned.segments);
         let finding = match fault {
             Fault::Count => {
-                let may_be_empty = is.is_empty() && which.0.is_some();
+                let may_be_empty = is.is_empty() && name.0.is_some();
                 if may_be_empty && bodies::is_nfs4(transaction) != Some(false) {
                     if bodies::is_nfs4(transaction) == Some(true) {
                         continue;
                     }
-                    let message = format!("{which} was returned empty");
+                    let message = format!("{name} was returned empty");
                     findings
                         .add(paired(transaction, view, by_answerer(transaction, view, message)).unless(true));
                     continue;
                 }
                 let message = format!(
-                    "{which} was returned with {} segment{} of {}",
+                    "{name} was returned with {} segment{} of {}",
                     is.len(),
                     plural(is.len()),
                     was.len()
@@ -281,7 +281,7 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
             Fault::Other(index) => {
                 let words = |segment: &Segment| format!("{} at 0x{:x}", segment.handle, segment.offset);
                 let message = format!(
-                    "segment {} of {which} was returned as {}, but offered as {}",
+                    "segment {} of {name} was returned as {}, but offered as {}",
                     index + 1,
                     words(&is[index]),
                     words(&was[index])
@@ -297,10 +297,10 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
 
 fn growth(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
-    for (which, offered, returned, fault) in faults(call, reply) {
+    for (name, offered, returned, fault) in faults(call, reply) {
         let Fault::Longer(index) = fault else { continue };
         let (is, was) = (returned.segments[index].length, offered.segments[index].length);
-        let message = format!("segment {} of {which} was returned with {is} bytes, but has {was}", index + 1);
+        let message = format!("segment {} of {name} was returned with {is} bytes, but has {was}", index + 1);
         let finding =
             by_answerer(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into()));
         findings.add(paired(transaction, view, finding));
@@ -309,11 +309,11 @@ fn growth(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_
 
 fn filling(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
-    for (which, offered, returned, fault) in faults(call, reply) {
+    for (name, offered, returned, fault) in faults(call, reply) {
         let Fault::Gap(index) = fault else { continue };
         let (is, was) = (returned.segments[index].length, offered.segments[index].length);
         let message = format!(
-            "segment {} of {which} was returned with {is} of {was} bytes, but segments after it \
+            "segment {} of {name} was returned with {is} of {was} bytes, but segments after it \
                 are used",
             index + 1
         );
@@ -378,9 +378,9 @@ pub(in super::super) fn holds_results(transaction: &Transaction, call: &Message,
 fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if let Some((index, needed)) = lost_item(transaction, call, reply) {
-        let which = Which(Some(index));
+        let name = ChunkName(Some(index));
         let message = format!(
-            "{which} was returned unused for a result of {needed} bytes with its padding, which \
+            "{name} was returned unused for a result of {needed} bytes with its padding, which \
                 are not in the stream either"
         );
         let allowed = Value::Words(format!("{} to {needed} bytes", needed.saturating_sub(3)));
@@ -391,7 +391,7 @@ fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findin
         let count = u64::from(item.length);
         if bytes != count && bytes != round_up(count) && !bodies::is_sealed(transaction) {
             let message =
-                format!("{} was returned with {bytes} bytes for an item of {count}", Which(Some(index)));
+                format!("{} was returned with {bytes} bytes for an item of {count}", ChunkName(Some(index)));
             let finding = by_answerer(transaction, view, message);
             let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
             findings.add(paired(transaction, view, finding));
@@ -411,7 +411,7 @@ fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
         if bytes != count && bytes == round_up(count) && !bodies::is_sealed(transaction) {
             let message = format!(
                 "{} was returned with {bytes} bytes for an item of {count} and its padding",
-                Which(Some(index))
+                ChunkName(Some(index))
             );
             let finding = by_answerer(transaction, view, message);
             let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
@@ -456,7 +456,7 @@ fn space(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
             continue;
         };
         if !bodies::is_sealed(transaction) {
-            let message = format!("{} of {room} bytes for a READ of {count}", Which(Some(index)));
+            let message = format!("{} of {room} bytes for a READ of {count}", ChunkName(Some(index)));
             let finding = by_caller(transaction, view, message);
             findings.add(finding.values(Value::Bytes(room), Value::Bytes(count)));
         }
@@ -487,7 +487,7 @@ pub(super) fn out_of_order(
 fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if let Some((own, later)) = out_of_order(transaction, call, reply) {
-        let (own, later) = (Which(Some(own)), Which(Some(later)));
+        let (own, later) = (ChunkName(Some(own)), ChunkName(Some(later)));
         let message = format!(
             "{own} was returned unused and {later} with data, although the result that belongs to \
                 the former succeeded"
@@ -525,10 +525,10 @@ fn ignored(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
                 "a result of {} bytes is in the Payload stream, and {} of {room} bytes is not \
                     used for it",
                 item.length,
-                Which(Some(index))
+                ChunkName(Some(index))
             );
             let finding = by_answerer(transaction, view, message)
-                .values(Value::Name("inline"), Value::Words(Which(Some(index)).to_string()));
+                .values(Value::Name("inline"), Value::Words(ChunkName(Some(index)).to_string()));
             findings.add(paired(transaction, view, finding));
         }
     }
@@ -538,7 +538,8 @@ fn too_small(transaction: &Transaction, view: &View<'_>, findings: &mut Findings
     let Some((call, reply)) = both(transaction) else { return };
     for (item, index, room) in inline_results(transaction, call, reply) {
         if room < item.length.into() {
-            let message = format!("{} of {room} bytes for a result of {}", Which(Some(index)), item.length);
+            let message =
+                format!("{} of {room} bytes for a result of {}", ChunkName(Some(index)), item.length);
             let finding = by_caller(transaction, view, message)
                 .values(Value::Bytes(room), Value::Bytes(item.length.into()));
             findings.add(paired(transaction, view, finding));
@@ -558,7 +559,7 @@ fn room(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>)
         if operation.result_item.is_some_and(|item| u64::from(item.length) > room) {
             continue;
         }
-        let message = format!("{} of {room} bytes for a READ of {count}", Which(Some(index)));
+        let message = format!("{} of {room} bytes for a READ of {count}", ChunkName(Some(index)));
         findings.add(by_caller(transaction, view, message).values(Value::Bytes(room), Value::Bytes(count)));
     }
 }
@@ -590,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_filled_one_behind_the_other() {
+    fn segments_are_filled_in_order() {
         let offered = segments(&[10, 20, 30]);
         for right in [[0, 0, 0], [9, 0, 0], [10, 0, 0], [10, 20, 1], [10, 20, 30]] {
             assert_eq!(fault(&offered, &segments(&right)), None, "{right:?}");
@@ -608,12 +609,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_segment_in_between_is_full() {
+    fn empty_segment_between_others_counts_as_full() {
         assert_eq!(fault(&segments(&[10, 0, 30]), &segments(&[10, 0, 30])), None);
     }
 
     #[test]
-    fn a_longer_or_another_segment_is_found_before_a_gap() {
+    fn longer_or_different_segments_are_reported_before_gaps() {
         let offered = segments(&[10, 20]);
         assert_eq!(fault(&offered, &segments(&[0, 21])), Some(Fault::Longer(1)));
         assert_eq!(fault(&offered, &segments(&[10])), Some(Fault::Count));

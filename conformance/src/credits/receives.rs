@@ -49,7 +49,7 @@ struct Unready {
     calls: Option<Calls>,
     frames: [Option<u64>; 2],
     /// The capture contains everything that both ends sent up to that point.
-    is_whole: bool,
+    is_fully_captured: bool,
 }
 
 impl Receives {
@@ -90,9 +90,9 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
     let calls = flight.calls;
     if calls.is_none_or(|calls| calls.in_flight <= u64::from(calls.least)) {
         let frames = [refused.request.map(|request| request.frame), Some(refused.seen.frame)];
-        let is_whole = known.is_whole(sender) && known.is_whole(refused.from);
+        let is_fully_captured = known.is_fully_captured(sender) && known.is_fully_captured(refused.from);
         receives.within.0 += 1;
-        receives.within.1.get_or_insert(Unready { calls, frames, is_whole });
+        receives.within.1.get_or_insert(Unready { calls, frames, is_fully_captured });
     } else if calls.is_some_and(|calls| calls.in_flight > u64::from(calls.most)) {
         receives.above += 1;
     } else {
@@ -131,6 +131,8 @@ pub(super) fn missing(_: &Connection, view: &View<'_, Credits>, findings: &mut F
                     .observed(Value::Count(count))
             }
         };
-        findings.add(finding.by(receiver).frames(first.frames.into_iter().flatten()).unless(!first.is_whole));
+        findings.add(
+            finding.by(receiver).frames(first.frames.into_iter().flatten()).unless(!first.is_fully_captured),
+        );
     }
 }

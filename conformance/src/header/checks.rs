@@ -47,10 +47,10 @@ pub(super) fn too_short(sent: &Sent<'_>, view: &View<'_>, findings: &mut Finding
 
 pub(super) fn unreadable(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((header, stop)) = sent.header.and_then(|header| Some((header, header.stop?))) else { return };
-    let is_whole = sent.send.length == Some(sent.send.bytes.len() as u32);
+    let is_complete = sent.send.length == Some(sent.send.bytes.len() as u32);
     let least = if header.procedure == Procedure::Error { SHORTEST_ERROR as usize } else { MINIMUM_LENGTH };
     let is_judged_elsewhere = matches!(header.procedure, Procedure::Unknown(_) | Procedure::Msgp)
-        || (is_whole && sent.send.bytes.len() < least);
+        || (is_complete && sent.send.bytes.len() < least);
     if is_judged_elsewhere {
         return;
     }
@@ -58,7 +58,7 @@ pub(super) fn unreadable(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findin
         Cause::Malformed => {
             format!("the header has a word at byte {} that its XDR definition does not allow", stop.offset)
         }
-        _ if is_whole => {
+        _ if is_complete => {
             format!("the message ends before its header, which lacks the bytes from {} on", stop.offset)
         }
         _ => return,
@@ -106,7 +106,7 @@ fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
 
 pub(super) fn xid(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let caller = view.caller(transaction.direction);
-    for (message, by, what) in
+    for (message, by, kind) in
         [(&transaction.call, caller, "call"), (&transaction.reply, caller.other(), "reply")]
     {
         let Some((message, found)) = message.as_ref().and_then(|message| Some((message, message.rpc_xid?)))
@@ -115,7 +115,7 @@ pub(super) fn xid(transaction: &Transaction, view: &View<'_>, findings: &mut Fin
         };
         if found != transaction.xid {
             let words =
-                format!("a {what} with rdma_xid {} conveys an RPC message with XID {found}", transaction.xid);
+                format!("a {kind} with rdma_xid {} conveys an RPC message with XID {found}", transaction.xid);
             let (found, allowed) = (u64::from(found.0), u64::from(transaction.xid.0));
             // A chunk may hold the remains of an earlier call whose end the capture lacks.
             let is_old = message.procedure == Procedure::Nomsg
@@ -207,11 +207,11 @@ pub(super) fn error_range(transaction: &Transaction, view: &View<'_>, findings: 
     };
     let answerer = view.answerer(transaction.direction);
     let supported = low..=high;
-    let (seen, lies) =
+    let (seen, covers_call) =
         (u64::from(call.version), supported.contains(&call.version) && call.version != VERSION);
     let message = if low > high {
         format!("ERR_VERS with {low} as the lowest and {high} as the highest version")
-    } else if lies {
+    } else if covers_call {
         format!("ERR_VERS {low} to {high} in answer to a call of version {seen}")
     } else if view.unmatched.speaks_version_1[answerer] && !supported.contains(&VERSION) {
         format!("ERR_VERS {low} to {high} of a Responder that replies in version 1")
@@ -225,8 +225,11 @@ pub(super) fn error_range(transaction: &Transaction, view: &View<'_>, findings: 
 pub(super) fn error_chunk(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
     // A Responder may know that the reply to the first transmission broke the connection.
-    let is_again = view.memory.0.first_of(transaction).is_some();
-    if is_again || !chunks::is_in_order(transaction, call) || !chunks::room::has_to_take(transaction, call) {
+    let is_retransmission = view.memory.0.first_of(transaction).is_some();
+    if is_retransmission
+        || !chunks::is_in_order(transaction, call)
+        || !chunks::room::has_to_take(transaction, call)
+    {
         return;
     }
     let finding = about(transaction, "ERR_CHUNK in answer to a call whose header is correct");

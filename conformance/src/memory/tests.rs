@@ -16,7 +16,7 @@ fn ended(number: u32) -> Ended {
 
 /// docs/conformance.md promises the last 512 segments.
 #[test]
-fn what_is_remembered_is_bounded() {
+fn ended_segments_are_bounded() {
     let mut memory = AdvertisedMemory::default();
     (1..=600).for_each(|number| memory.remember(ended(number)));
     assert_eq!(memory.ended.len(), 512);
@@ -30,7 +30,7 @@ fn a_former_segment_is_found_by_owner_handle_and_address() {
     let mut memory = AdvertisedMemory::default();
     memory.remember(ended(1));
     memory.remember(Ended { number: 2, ..ended(1) });
-    for (owner, rkey, address, is_there) in [
+    for (owner, rkey, address, is_known) in [
         (End::First, 1, 0x1000, true),
         (End::First, 1, 0x1007, true),
         (End::First, 1, 0x1008, false),
@@ -39,7 +39,7 @@ fn a_former_segment_is_found_by_owner_handle_and_address() {
         (End::Second, 1, 0x1000, false),
     ] {
         let found = memory.former(owner, Rkey(rkey), address).map(|ended| ended.number);
-        assert_eq!(found, is_there.then_some(2), "{owner:?} {rkey} {address:#x}");
+        assert_eq!(found, is_known.then_some(2), "{owner:?} {rkey} {address:#x}");
     }
     assert!(memory.ended_with(1, Rkey(1)));
     assert!(!memory.ended_with(2, Rkey(1)) && !memory.ended_with(1, Rkey(2)));

@@ -33,7 +33,7 @@ pub(super) fn before_offer(_: &Connection, view: &View<'_>, findings: &mut Findi
     // capture has to show that the client sent nothing else.
     let is_complete =
         calls.iter().any(|(call, answered)| *answered || backchannel.complete[client] >= Some(call.frame));
-    let why = match (backchannel.offer, backchannel.spoken) {
+    let condition = match (backchannel.offer, backchannel.client_version) {
         (Some(_), _) => "before the client offered it for them".to_owned(),
         (None, Some((4, Some(minor)))) => {
             format!("that a client of NFS version 4.{minor} never offered for them")
@@ -53,7 +53,7 @@ pub(super) fn before_offer(_: &Connection, view: &View<'_>, findings: &mut Findi
     findings.add(
         backchannel
             .early
-            .finding(format!("{callbacks} over a connection {why}"))
+            .finding(format!("{callbacks} over a connection {condition}"))
             .by(client.other())
             .frames(backchannel.offer.map(|offer| offer.frame))
             .values(Value::Count(*count), Value::Count(0))
@@ -81,8 +81,8 @@ pub(super) fn after_refusal(_: &Connection, view: &View<'_>, findings: &mut Find
 }
 
 pub(super) fn not_offered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let Some(said) = transaction.details.backchannel else { return };
-    if (said.offered, said.taken) != (Some(false), Some(true)) {
+    let Some(facts) = transaction.details.backchannel else { return };
+    if (facts.offered, facts.taken) != (Some(false), Some(true)) {
         return;
     }
     findings.add(
@@ -97,24 +97,24 @@ pub(super) fn not_offered(transaction: &Transaction, view: &View<'_>, findings: 
 }
 
 pub(super) fn attributes(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let Some(said) = transaction.details.backchannel else { return };
-    let (Some(asked), Some(granted)) = (said.asked, said.granted) else { return };
+    let Some(facts) = transaction.details.backchannel else { return };
+    let (Some(requested), Some(granted)) = (facts.requested, facts.granted) else { return };
     let of =
-        |name: &'static str, field: fn(&ChannelAttributes) -> u32| (name, field(&asked), field(&granted));
+        |name: &'static str, field: fn(&ChannelAttributes) -> u32| (name, field(&requested), field(&granted));
     let kept = [of("ca_maxoperations", |it| it.most_operations), of("ca_maxrequests", |it| it.most_requests)];
     let limited = [
         of("ca_maxrequestsize", |it| it.largest_request),
         of("ca_maxresponsesize", |it| it.largest_response),
     ];
-    let changed = kept.into_iter().filter(|(_, asked, granted)| asked != granted);
-    let raised = limited.into_iter().filter(|(_, asked, granted)| asked < granted);
-    for (name, asked, granted) in changed.chain(raised) {
+    let changed = kept.into_iter().filter(|(_, requested, granted)| requested != granted);
+    let raised = limited.into_iter().filter(|(_, requested, granted)| requested < granted);
+    for (name, requested, granted) in changed.chain(raised) {
         findings.add(
-            Finding::new(format!("{name} of the backchannel went from {asked} to {granted}"))
+            Finding::new(format!("{name} of the backchannel went from {requested} to {granted}"))
                 .by(view.answerer(transaction.direction))
                 .of(transaction)
                 .ends(transaction)
-                .values(Value::Count(granted.into()), Value::Count(asked.into())),
+                .values(Value::Count(granted.into()), Value::Count(requested.into())),
         );
     }
 }
@@ -153,13 +153,13 @@ pub(super) fn size(transaction: &Transaction, view: &View<'_>, findings: &mut Fi
         (Some(call), limits.largest_request, caller, "call", "ca_maxrequestsize"),
         (transaction.reply.as_ref(), limits.largest_response, answerer, "reply", "ca_maxresponsesize"),
     ];
-    for (message, most, end, what, limit) in messages {
+    for (message, most, end, kind, limit) in messages {
         let length = message.and_then(|message| message.message_length).unwrap_or(0);
         if length <= u64::from(most) {
             continue;
         }
         findings.add(
-            Finding::new(format!("a {what} of {length} bytes on a backchannel whose {limit} is {most}"))
+            Finding::new(format!("a {kind} of {length} bytes on a backchannel whose {limit} is {most}"))
                 .by(end)
                 .of(transaction)
                 .frames(message.into_iter().flat_map(|message| [message.first.frame, message.seen.frame]))
@@ -244,18 +244,18 @@ pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings:
     let backchannel = view.memory;
     let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
     let ([Some(one), Some(other)], Some(_)) = (thresholds, backchannel.limits(view)) else { return };
-    let (threshold, asked) = (one.min(other), backchannel.largest_asked);
-    if asked > threshold {
+    let (threshold, requested) = (one.min(other), backchannel.largest_requested);
+    if requested > threshold {
         return;
     }
     findings.add(
         Finding::new(format!(
-            "a callback with a Read chunk where ca_maxrequestsize is {asked} and the inline threshold {threshold}"
+            "a callback with a Read chunk where ca_maxrequestsize is {requested} and the inline threshold {threshold}"
         ))
         .by(view.caller(transaction.direction))
         .of(transaction)
         .message(call)
-        .values(Value::Bytes(asked.into()), Value::Bytes(threshold.into()))
+        .values(Value::Bytes(requested.into()), Value::Bytes(threshold.into()))
         .rests_on(Basis::Silence(view.requester)),
     );
 }
@@ -284,7 +284,7 @@ pub(super) fn chunks_unread(transaction: &Transaction, view: &View<'_>, findings
         .frames([call.seen.frame, reply.seen.frame])
         .values(Value::Name("RDMA_MSG"), Value::Name("ERR_CHUNK"))
         .rests_on(Basis::Silence(client))
-        .unless(!view.is_whole(client) || call.stop.is_some()),
+        .unless(!view.is_fully_captured(client) || call.stop.is_some()),
     );
 }
 

@@ -78,9 +78,9 @@ impl Offloads {
 
     /// Removes and returns the operations that began on a connection that ends.
     pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<Offload> {
-        let is_of_it = |offload: &Offload| offload.connection == connection;
-        let taken = self.open.iter().copied().filter(is_of_it).collect();
-        self.open.retain(|offload| !is_of_it(offload));
+        let is_own = |offload: &Offload| offload.connection == connection;
+        let taken = self.open.iter().copied().filter(is_own).collect();
+        self.open.retain(|offload| !is_own(offload));
         taken
     }
 }
@@ -94,8 +94,8 @@ fn did(transaction: &Transaction, wanted: Nfs4) -> bool {
 
 /// The frame of the reply, if the transaction destroys a session.
 pub(super) fn destruction(transaction: &Transaction) -> Option<u64> {
-    let is_it = transaction.details.operations.len() <= 2 && did(transaction, Nfs4::DestroySession);
-    let reply = transaction.reply.as_ref().filter(|_| is_it && transaction.call.is_some())?;
+    let is_destruction = transaction.details.operations.len() <= 2 && did(transaction, Nfs4::DestroySession);
+    let reply = transaction.reply.as_ref().filter(|_| is_destruction && transaction.call.is_some())?;
     (transaction.direction == Direction::Forward).then_some(reply.seen.frame)
 }
 

@@ -117,22 +117,22 @@ impl SessionTable {
 
     /// Records a finished transaction, and returns the faults in the use of its slot.
     pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known, used: &SessionUse) -> Vec<Fault> {
-        let said = &transaction.details.session;
-        if let (Some((id, fore)), Some(reply)) = (said.created, &transaction.reply) {
+        let facts = &transaction.details.session;
+        if let (Some((id, fore)), Some(reply)) = (facts.created, &transaction.reply) {
             self.sessions.retain(|session| session.id != id);
             let session = self.find(id);
             session.created = Some(
                 [Direction::Forward, Direction::Backward]
                     .map(|direction| History::of(transaction, known.caller(direction), known, used)),
             );
-            let back = transaction.details.backchannel.and_then(|said| said.granted);
+            let back = transaction.details.backchannel.and_then(|facts| facts.granted);
             for (channel, granted) in session.channels.iter_mut().zip([Some(fore), back]) {
                 if let Some(granted) = granted {
                     channel.note_highest(granted.most_requests.saturating_sub(1), reply.seen.frame);
                 }
             }
         }
-        match (said.sequence, &transaction.call) {
+        match (facts.sequence, &transaction.call) {
             (Some(sequence), Some(_)) => self.find(sequence.session).note(transaction, sequence, known, used),
             _ => Vec::new(),
         }
@@ -150,7 +150,7 @@ impl History {
     }
 
     /// Whether nothing is missing between two requests.
-    fn goes_on(&self, other: &History) -> bool {
+    fn is_contiguous_with(&self, other: &History) -> bool {
         self == other && self.lacks.is_some()
     }
 }
@@ -202,8 +202,8 @@ impl Session {
             if channel.slots.len() <= at {
                 channel.slots.resize(at + 1, None);
             }
-            let there = channel.slots[at];
-            let last = there.filter(|slot| slot.id == sequence.slot);
+            let current = channel.slots[at];
+            let last = current.filter(|slot| slot.id == sequence.slot);
             let is_next = |slot: &Slot| matches!(sequence.number.wrapping_sub(slot.last.number), 0 | 1);
             let given = transaction.details.session.sequenced.map(|sequenced| sequenced.of);
             if let Some(given) = given.filter(|given| *given != sequence && last.as_ref().is_none_or(is_next))
@@ -213,7 +213,7 @@ impl Session {
             // If a replier discards slots and adds them again, their sequence IDs restart.
             let regrown = channel.lowest.is_some_and(|lowest| sequence.slot > lowest);
             // A slot that was replaced by another one may have been used.
-            let is_unused = !regrown && there.is_none();
+            let is_unused = !regrown && current.is_none();
             let created =
                 self.created.filter(|_| is_unused).map(|created| created[transaction.direction as usize]);
             let first = created.map(|history| Slot {
@@ -257,9 +257,9 @@ impl Session {
                 }
             }
         }
-        if let (Some(said), Some(reply)) = (transaction.details.session.sequenced, &transaction.reply) {
-            channel.note_highest(said.highest, reply.seen.frame);
-            channel.note_highest(said.target, reply.seen.frame);
+        if let (Some(facts), Some(reply)) = (transaction.details.session.sequenced, &transaction.reply) {
+            channel.note_highest(facts.highest, reply.seen.frame);
+            channel.note_highest(facts.target, reply.seen.frame);
         }
         faults
     }
@@ -280,7 +280,7 @@ fn overlap<'a>(one: &'a Use, other: &'a Use) -> Option<(&'a Use, &'a Use, bool)>
     let is_close =
         answered.time.since(call.time) <= nanoseconds || answered.frame - call.frame <= u64::from(packets);
     let out_of_order = late.reply.is_some_and(|reply| reply.frame < answered.frame);
-    let is_known = early.history.goes_on(&late.history);
+    let is_known = early.history.is_contiguous_with(&late.history);
     Some((early, late, is_known && (out_of_order || !is_close)))
 }
 
@@ -295,7 +295,7 @@ impl Slot {
         faults: &mut Vec<Fault>,
     ) -> Slot {
         let Slot { id: slot, last, unsure, jump, .. } = self;
-        let is_known = last.history.goes_on(&request.history);
+        let is_known = last.history.is_contiguous_with(&request.history);
         let step = request.number.wrapping_sub(last.number) as i32;
         let busy = faults.iter().any(|fault| fault.kind == Kind::Busy);
         let mut report = |request: &Use, before: u32, frames: [Option<u64>; 2], basis: Basis| {

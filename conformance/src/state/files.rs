@@ -33,9 +33,9 @@ pub(super) fn file_of(kind: Nfs4, operation: u16, transaction: &Transaction) -> 
 /// The handle of the file that an OPEN opens, if a GETFH after it returns the handle.
 pub(super) fn opened_file(operation: u16, transaction: &Transaction) -> Option<&[u8]> {
     let details = &transaction.details;
-    let mut behind = details.operations.get(usize::from(operation) + 1..)?.iter();
-    let told = behind.find(|operation| !keeps_file(operation))?;
-    let handle = told.result_file_handle.filter(|_| told.kind == OperationKind::Nfs4(Nfs4::Getfh))?;
+    let mut following = details.operations.get(usize::from(operation) + 1..)?.iter();
+    let next = following.find(|operation| !keeps_file(operation))?;
+    let handle = next.result_file_handle.filter(|_| next.kind == OperationKind::Nfs4(Nfs4::Getfh))?;
     Some(details.bytes(handle))
 }
 

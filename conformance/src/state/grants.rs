@@ -46,13 +46,13 @@ struct Held<G> {
 struct Granted<G> {
     /// The sequence number that its stateid got.
     number: u32,
-    what: G,
+    access: G,
     at: Moment,
     /// When another owner was granted something that conflicts with it.
     conflict: Option<Moment>,
 }
 
-/// The byte range that LOCK asks for.
+/// The byte range that a LOCK requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     first: u64,
@@ -104,7 +104,7 @@ impl<G: Grant> Grants<G> {
         &mut self,
         (key, number): (Key, u32),
         owner: Option<u64>,
-        what: G,
+        access: G,
         (place, file): (Place, &[u8]),
         now: Moment,
     ) {
@@ -115,7 +115,7 @@ impl<G: Grant> Grants<G> {
             let is_of_another =
                 held.owner != owner && *held.file == *file && is_one_server(held.place, place);
             if let Some(grant) = held.grant.as_mut().filter(|_| is_of_another)
-                && grant.what.conflicts(&what)
+                && grant.access.conflicts(&access)
                 && grant.at.is_before(&now)
             {
                 grant.conflict.get_or_insert(now);
@@ -124,7 +124,7 @@ impl<G: Grant> Grants<G> {
         if self.held.len() == Grants::<G>::MOST {
             self.held.pop_front();
         }
-        let grant = Some(Granted { number, what, at: now, conflict: None });
+        let grant = Some(Granted { number, access, at: now, conflict: None });
         self.held.push_back(Held { key, owner, place, file: file.into(), grant });
     }
 
@@ -142,7 +142,7 @@ impl<G: Grant> Grants<G> {
         let held = self.held.iter_mut().find(|held| held.key == key)?;
         let grant = held.grant.as_mut().filter(|grant| grant.number == number)?;
         let conflict = grant.conflict.take_if(|conflict| conflict.is_before(now))?;
-        Some((grant.what, [grant.at, conflict]))
+        Some((grant.access, [grant.at, conflict]))
     }
 }
 

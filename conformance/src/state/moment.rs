@@ -35,7 +35,7 @@ impl Moment {
         }
         let is_same_slot = match (self.slot, later.slot) {
             (Some((scope, slot, number)), Some((later_scope, later_slot, later_number))) => {
-                (scope, slot) == (later_scope, later_slot) && is_behind(later_number, number)
+                (scope, slot) == (later_scope, later_slot) && is_later(later_number, number)
             }
             _ => false,
         };
@@ -47,6 +47,6 @@ impl Moment {
 }
 
 /// Whether a wrapping number is later than another one.
-pub(super) fn is_behind(number: u32, other: u32) -> bool {
+pub(super) fn is_later(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) as i32 > 0
 }

@@ -2,7 +2,7 @@
 
 use super::files::{current_file, file_of, opened_file};
 use super::grants::{Grants, Range, Share};
-use super::moment::{Key, Moment, is_behind};
+use super::moment::{Key, Moment, is_later};
 use super::{Fault, Kind};
 use crate::finding::{Finding, Value};
 use crate::known::Known;
@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{
-    Callback, Nfs4, Operation, OperationKind, Said, Sequence, SessionId, StateFact, StateId,
+    Callback, FactKind, Nfs4, Operation, OperationKind, Sequence, SessionId, StateFact, StateId,
 };
 use rdmascope_wire::nfs::{nfsstat4, open_claim_type4};
 use rdmascope_wire::rpc;
@@ -75,7 +75,7 @@ struct Stateid {
     /// The packets of a recall that the client accepted.
     recalled: Option<[u64; 2]>,
     /// Its revocation has been reported.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The values that all operations of a transaction share.
@@ -197,7 +197,7 @@ impl StateTable {
         let details = &context.transaction.details;
         for fact in &details.states {
             let operation = details.operations.get(usize::from(fact.operation));
-            if let (Said::Names(id), Some(operation)) = (fact.said, operation)
+            if let (FactKind::ArgumentStateId(id), Some(operation)) = (fact.kind, operation)
                 && matches!(
                     operation.kind,
                     OperationKind::Callback(Callback::Recall | Callback::Layoutrecall)
@@ -218,22 +218,22 @@ impl StateTable {
         facts.extend_from_slice(&details.states);
         // Facts of the arguments precede those of the results.
         facts.sort_by_key(|fact| fact.operation);
-        for said in facts.chunk_by(|one, other| one.operation == other.operation) {
-            let Some(operation) = details.operations.get(usize::from(said[0].operation)) else { break };
+        for group in facts.chunk_by(|one, other| one.operation == other.operation) {
+            let Some(operation) = details.operations.get(usize::from(group[0].operation)) else { break };
             let (OperationKind::Nfs4(kind), Some(status)) = (operation.kind, operation.status) else {
                 continue;
             };
             match (kind, status, scope) {
                 (Nfs4::CreateSession | Nfs4::DestroySession | Nfs4::DestroyClientid, 0, _) => {
-                    self.session_operation(kind, said, context, faults);
+                    self.session_operation(kind, group, context, faults);
                 }
                 (Nfs4::ReclaimComplete | Nfs4::Open, 0, Some(scope)) => {
-                    self.reclaims(scope, kind, said, context, faults);
-                    self.stateids_of(scope, operation, kind, said, context, faults);
+                    self.reclaims(scope, kind, group, context, faults);
+                    self.stateids_of(scope, operation, kind, group, context, faults);
                 }
-                (_, 0, Some(scope)) => self.stateids_of(scope, operation, kind, said, context, faults),
+                (_, 0, Some(scope)) => self.stateids_of(scope, operation, kind, group, context, faults),
                 (_, nfsstat4::DELEG_REVOKED, Some(scope)) => {
-                    self.revoked(scope, operation, said, context, faults)
+                    self.revoked(scope, operation, group, context, faults)
                 }
                 _ => {}
             }
@@ -245,13 +245,13 @@ impl StateTable {
     fn session_operation(
         &mut self,
         kind: Nfs4,
-        said: &[StateFact],
+        facts: &[StateFact],
         context: &Context<'_>,
         faults: &mut Vec<Fault>,
     ) {
         let Context { known, now, .. } = *context;
-        let client = said.iter().find_map(|fact| match fact.said {
-            Said::Client(client) => Some(client),
+        let client = facts.iter().find_map(|fact| match fact.kind {
+            FactKind::ArgumentClient(client) => Some(client),
             _ => None,
         });
         let lacks = known.losses(known.caller(Direction::Forward));
@@ -264,8 +264,8 @@ impl StateTable {
                 self.add(id, Some((client, lacks)), known);
             }
             Nfs4::DestroySession => {
-                let named = said.iter().find_map(|fact| match fact.said {
-                    Said::Session(id) => self.find(id, known),
+                let named = facts.iter().find_map(|fact| match fact.kind {
+                    FactKind::Session(id) => self.find(id, known),
                     _ => None,
                 });
                 let Some(session) = named.map(|at| &mut self.sessions[at]) else { return };
@@ -296,19 +296,19 @@ impl StateTable {
         &mut self,
         scope: u64,
         kind: Nfs4,
-        said: &[StateFact],
+        facts: &[StateFact],
         context: &Context<'_>,
         faults: &mut Vec<Fault>,
     ) {
         let Some(session) = self.scoped(scope) else { return };
-        for fact in said {
-            match fact.said {
-                Said::Opens { claim, .. }
+        for fact in facts {
+            match fact.kind {
+                FactKind::Open { claim, .. }
                     if kind == Nfs4::Open && NEW_CLAIMS.contains(&claim) && session.completed.is_none() =>
                 {
                     session.opened.get_or_insert(context.now);
                 }
-                Said::ReclaimComplete { one_fs: false } => {
+                FactKind::ReclaimComplete { one_fs: false } => {
                     if let Some(first) = session.completed {
                         let words = "RECLAIM_COMPLETE succeeds a second time in one session";
                         let finding = context.found(words, false).frames(first.frames());
@@ -333,7 +333,7 @@ impl StateTable {
         scope: u64,
         operation: &Operation,
         kind: Nfs4,
-        said: &[StateFact],
+        facts: &[StateFact],
         context: &Context<'_>,
         faults: &mut Vec<Fault>,
     ) {
@@ -344,20 +344,20 @@ impl StateTable {
             _ => None,
         };
         let is_judged = kind != Nfs4::FreeStateid;
-        let file = file_of(kind, said[0].operation, context.transaction);
+        let file = file_of(kind, facts[0].operation, context.transaction);
         let mut named = None;
         let mut given = None;
-        for fact in said {
-            let (id, gives) = match fact.said {
-                Said::Names(id) => (id, false),
-                Said::Delegates { id, .. } => (id, true),
-                Said::Gives(id) if has_sequence(kind) => (id, true),
+        for fact in facts {
+            let (id, is_returned) = match fact.kind {
+                FactKind::ArgumentStateId(id) => (id, false),
+                FactKind::Delegation { id, .. } => (id, true),
+                FactKind::ResultStateId(id) if has_sequence(kind) => (id, true),
                 _ => continue,
             };
             let Some((other, number)) = parts(&id) else { continue };
             let key = (scope, other);
             self.one_file(key, file, operation, context, faults);
-            if gives {
+            if is_returned {
                 given = Some((key, number));
                 let before = named.filter(|(named, _)| *named == other).map(|(_, number)| number);
                 self.given(key, number, before, operation, context, faults);
@@ -373,7 +373,7 @@ impl StateTable {
                 continue;
             };
             if let Some((name, at)) = known.ended.filter(|(_, at)| is_judged && at.is_before(&context.now)) {
-                let is_old = number > 0 && known.sequence > 0 && !is_behind(number, known.sequence);
+                let is_old = number > 0 && known.sequence > 0 && !is_later(number, known.sequence);
                 if number == 0 || is_old {
                     let words = format!("{} succeeds with a stateid that {name} ended", operation.name());
                     let finding = context.found(words, false).frames(at.frames());
@@ -384,7 +384,7 @@ impl StateTable {
                 known.ended = None;
             } else if let Some(seen) = known.seen.filter(|seen| seen.is_before(&context.now))
                 && number > 0
-                && is_behind(known.sequence, number)
+                && is_later(known.sequence, number)
                 && is_judged
                 && !is_of_layouts(kind)
             {
@@ -397,22 +397,22 @@ impl StateTable {
                 // Reported once.
                 known.seen = None;
             }
-            if number > 0 && (known.sequence == 0 || is_behind(number, known.sequence)) {
+            if number > 0 && (known.sequence == 0 || is_later(number, known.sequence)) {
                 (known.sequence, known.seen) = (number, None);
             }
             // A number assigned while this operation was outstanding may be later than the end.
             let is_newer = match number {
                 0 => known.seen.is_some_and(|seen| !seen.is_before(&context.now)),
-                number => is_behind(known.sequence, number),
+                number => is_later(known.sequence, number),
             };
             if let Some(name) = ends.filter(|_| !is_newer) {
                 known.ended = Some((name, context.now));
             }
         }
         match (kind, given) {
-            (Nfs4::Lock, Some(stateid)) => self.locked(stateid, operation, said, context),
+            (Nfs4::Lock, Some(stateid)) => self.locked(stateid, operation, facts, context),
             (Nfs4::Locku, Some((key, _))) => self.locks.given_back(key),
-            (Nfs4::Open, _) => self.opened(scope, said, context),
+            (Nfs4::Open, _) => self.opened(scope, facts, context),
             _ => {}
         }
     }
@@ -427,22 +427,22 @@ impl StateTable {
         context: &Context<'_>,
         faults: &mut Vec<Fault>,
     ) {
-        let mut found = |kind, what, moments: [Moment; 2], refusal| {
+        let mut found = |kind, conflict, moments: [Moment; 2], refusal| {
             let name = operation.name();
-            let words = format!("{name} with sequence number {number} shows that {what}");
+            let words = format!("{name} with sequence number {number} shows that {conflict}");
             let finding = context.found(words, false).frames(moments.iter().flat_map(Moment::frames));
             let finding = finding.values(Value::Name("NFS4_OK"), Value::Name(refusal));
             faults.push(Fault { kind, finding });
         };
         if let Some((_, moments)) = self.locks.confirmed(key, number, &context.now) {
-            let what = "a lock was held while another lock-owner was granted a conflicting one";
-            found(Kind::LockConflict, what, moments, "NFS4ERR_DENIED");
+            let conflict = "a lock was held while another lock-owner was granted a conflicting one";
+            found(Kind::LockConflict, conflict, moments, "NFS4ERR_DENIED");
         }
         // Some servers accept the return of a delegation that they revoked.
         if kind != Nfs4::Delegreturn
             && let Some((share, moments)) = self.shares.confirmed(key, number, &context.now)
         {
-            let what = match share.is_delegation {
+            let conflict = match share.is_delegation {
                 true => {
                     "a client had a delegation while another client opened the file in conflict \
                         with it"
@@ -452,22 +452,22 @@ impl StateTable {
                         delegation"
                 }
             };
-            found(Kind::DelegationConflict, what, moments, "NFS4ERR_DELAY");
+            found(Kind::DelegationConflict, conflict, moments, "NFS4ERR_DELAY");
         }
     }
 
     /// Records a successful OPEN.
-    fn opened(&mut self, scope: u64, said: &[StateFact], context: &Context<'_>) {
+    fn opened(&mut self, scope: u64, facts: &[StateFact], context: &Context<'_>) {
         let created = self.scoped(scope).and_then(|session| session.created);
-        let (Some((client, _)), Some(file)) = (created, opened_file(said[0].operation, context.transaction))
+        let (Some((client, _)), Some(file)) = (created, opened_file(facts[0].operation, context.transaction))
         else {
             return;
         };
         let (mut access, mut is_new) = (0, false);
-        for fact in said {
-            match fact.said {
-                Said::Shares { access: asked, .. } => access = asked,
-                Said::Opens { claim, .. } => is_new = NEW_CLAIMS.contains(&claim),
+        for fact in facts {
+            match fact.kind {
+                FactKind::Share { access: requested, .. } => access = requested,
+                FactKind::Open { claim, .. } => is_new = NEW_CLAIMS.contains(&claim),
                 _ => {}
             }
         }
@@ -475,11 +475,11 @@ impl StateTable {
             return;
         }
         let at = (context.known.place(Direction::Forward), file);
-        for fact in said {
-            let (id, share) = match fact.said {
+        for fact in facts {
+            let (id, share) = match fact.kind {
                 // OPEN4_SHARE_ACCESS_WRITE.
-                Said::Gives(id) => (id, Share { is_delegation: false, writes: access & 2 != 0 }),
-                Said::Delegates { id, writes } => (id, Share { is_delegation: true, writes }),
+                FactKind::ResultStateId(id) => (id, Share { is_delegation: false, writes: access & 2 != 0 }),
+                FactKind::Delegation { id, writes } => (id, Share { is_delegation: true, writes }),
                 _ => continue,
             };
             if let Some((other, number)) = parts(&id) {
@@ -493,15 +493,15 @@ impl StateTable {
         &mut self,
         stateid: (Key, u32),
         operation: &Operation,
-        said: &[StateFact],
+        facts: &[StateFact],
         context: &Context<'_>,
     ) {
-        let locks = said.iter().find_map(|fact| match fact.said {
-            Said::Locks { kind, owner } => Some((kind, owner)),
+        let locks = facts.iter().find_map(|fact| match fact.kind {
+            FactKind::Lock { kind, owner } => Some((kind, owner)),
             _ => None,
         });
         if let (Some((kind, owner)), Some(file)) =
-            (locks, current_file(said[0].operation, context.transaction))
+            (locks, current_file(facts[0].operation, context.transaction))
             && let (Some(offset), Some(length)) =
                 (operation.offset, operation.count.filter(|count| *count > 0))
         {
@@ -546,7 +546,7 @@ impl StateTable {
         let known = self.stateid(key);
         let earlier = known.seen.filter(|seen| seen.is_before(&now)).map(|seen| (known.sequence, Some(seen)));
         let named = before.filter(|before| *before > 0).map(|before| (before, None));
-        let higher = named.into_iter().chain(earlier).find(|(before, _)| is_behind(*before, number));
+        let higher = named.into_iter().chain(earlier).find(|(before, _)| is_later(*before, number));
         if let Some((before, seen)) = higher.filter(|_| number > 0) {
             let words = format!(
                 "{} returns a stateid with sequence number {number} after {before}",
@@ -558,7 +558,7 @@ impl StateTable {
             let finding = finding.values(Value::Count(number.into()), allowed);
             faults.push(Fault { kind: Kind::Back, finding });
         }
-        if known.sequence == 0 || !is_behind(known.sequence, number) || higher.is_some() {
+        if known.sequence == 0 || !is_later(known.sequence, number) || higher.is_some() {
             (known.sequence, known.seen) = (number, Some(now));
         }
         known.ended = None;
@@ -569,17 +569,17 @@ impl StateTable {
         &mut self,
         scope: u64,
         operation: &Operation,
-        said: &[StateFact],
+        facts: &[StateFact],
         context: &Context<'_>,
         faults: &mut Vec<Fault>,
     ) {
-        let mut names = said.iter().filter_map(|fact| match fact.said {
-            Said::Names(id) => parts(&id),
+        let mut names = facts.iter().filter_map(|fact| match fact.kind {
+            FactKind::ArgumentStateId(id) => parts(&id),
             _ => None,
         });
         let (Some((other, _)), None) = (names.next(), names.next()) else { return };
         let known = self.stateid((scope, other));
-        if core::mem::replace(&mut known.is_told, true) {
+        if core::mem::replace(&mut known.is_reported, true) {
             return;
         }
         let recalled = known.recalled;
@@ -612,7 +612,7 @@ impl Session {
             self.slots.resize(at + 1, 0);
         }
         let last = self.slots[at];
-        if last > 0 && !is_behind(number, last) {
+        if last > 0 && !is_later(number, last) {
             // Lower numbers after the end are those of a new session with the same ID.
             self.destroyed = self.destroyed.filter(|(_, at)| !at.is_before(&context.now));
             return false;

@@ -159,15 +159,15 @@ const USED: &[(&str, usize)] = &[
     ("XDEV", 2),
 ];
 
-fn of(document: Document) -> impl Iterator<Item = &'static Table> {
+fn tables_of(document: Document) -> impl Iterator<Item = &'static Table> {
     TABLES.iter().filter(move |table| table.source.document == document)
 }
 
 #[test]
-fn each_error_is_that_of_as_many_operations_as_the_document_says() {
+fn error_counts_match_the_reverse_lists_of_the_rfcs() {
     for (document, listed) in [(Document::Rfc8881, USED_IN_SESSIONS), (Document::Rfc7530, USED)] {
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
-        for (_, errors) in of(document).flat_map(|table| table.rows) {
+        for (_, errors) in tables_of(document).flat_map(|table| table.rows) {
             errors.split_whitespace().for_each(|error| *used.entry(error).or_default() += 1);
         }
         assert_eq!(used, listed.iter().copied().collect(), "{document}");
@@ -198,7 +198,7 @@ fn each_operation_has_a_row_in_the_table_of_its_document() {
 }
 
 #[test]
-fn names_are_those_of_operations_and_statuses() {
+fn tables_contain_only_known_operations_and_errors() {
     let errors: BTreeSet<String> = (0..11_000)
         .filter_map(|number| status_name(100_003, 4, number))
         .filter_map(|name| Some(name.strip_prefix("NFS4ERR_")?.to_owned()))

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Announced, Closes, Closing, Managed, Observed, Says};
+use rdmascope_dissector::observation::{Announced, Closes, Closing, Managed, Meaning, Observed};
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -37,7 +37,7 @@ pub(crate) struct EventLog {
 /// The same event, once or several times in a row.
 #[derive(Clone, Copy, Debug)]
 struct LoggedEvent {
-    what: What,
+    kind: EventKind,
     /// The end that caused it.
     from: End,
     times: u32,
@@ -46,7 +46,7 @@ struct LoggedEvent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
+enum EventKind {
     Message(&'static str),
     Rejected(u16),
     Repeated(Position),
@@ -65,8 +65,8 @@ impl EventLog {
     /// Events that are kept: the last ones.
     const MOST: usize = 12;
 
-    fn note(&mut self, what: What, from: End, seen: Seen) {
-        if let Some(last) = self.events.back_mut().filter(|last| last.from == from && last.what == what) {
+    fn note(&mut self, kind: EventKind, from: End, seen: Seen) {
+        if let Some(last) = self.events.back_mut().filter(|last| last.from == from && last.kind == kind) {
             last.times += 1;
             last.last = seen;
             return;
@@ -74,7 +74,7 @@ impl EventLog {
         if self.events.len() == EventLog::MOST {
             self.events.pop_front();
         }
-        self.events.push_back(LoggedEvent { what, from, times: 1, first: seen, last: seen });
+        self.events.push_back(LoggedEvent { kind, from, times: 1, first: seen, last: seen });
     }
 
     /// Describes the events that led to the end.
@@ -99,23 +99,25 @@ impl EventLog {
 impl LoggedEvent {
     fn words(&self, requester: End) -> String {
         let name = |end: End| if end == requester { "the Requester" } else { "the Responder" };
-        let what = match self.what {
-            What::Message(message) => format!("{message} by {}", name(self.from)),
-            What::Rejected(reason) => {
+        let description = match self.kind {
+            EventKind::Message(message) => format!("{message} by {}", name(self.from)),
+            EventKind::Rejected(reason) => {
                 let reason = reject_reason_name(reason).map_or(format!("reason {reason}"), str::to_owned);
                 format!("ConnectReject by {}: {reason}", name(self.from))
             }
-            What::Repeated(at) => format!("{} {at} retransmitted by {}", at.unit(), name(self.from)),
-            What::NotReady(at) => format!("{} has no Receive for {} {at}", name(self.from), at.unit()),
-            What::OutOfSequence(at) => format!("{} waits for {} {at}", name(self.from), at.unit()),
-            What::Fatal(code, Some(request)) => {
+            EventKind::Repeated(at) => format!("{} {at} retransmitted by {}", at.unit(), name(self.from)),
+            EventKind::NotReady(at) => format!("{} has no Receive for {} {at}", name(self.from), at.unit()),
+            EventKind::OutOfSequence(at) => format!("{} waits for {} {at}", name(self.from), at.unit()),
+            EventKind::Fatal(code, Some(request)) => {
                 format!("{} refuses the request of frame {request}: {code}", name(self.from))
             }
-            What::Fatal(code, None) => format!("{} refuses a request: {code}", name(self.from)),
+            EventKind::Fatal(code, None) => format!("{} refuses a request: {code}", name(self.from)),
         };
         match self.times {
-            1 => format!("{what} (frame {})", self.first.frame),
-            times => format!("{what} {times} times (frames {} to {})", self.first.frame, self.last.frame),
+            1 => format!("{description} (frame {})", self.first.frame),
+            times => {
+                format!("{description} {times} times (frames {} to {})", self.first.frame, self.last.frame)
+            }
         }
     }
 }
@@ -125,36 +127,36 @@ impl EventLog {
     /// retransmitting.
     pub(super) fn observe(&mut self, observed: &Observed<'_>, again: impl Fn(End) -> Option<Position>) {
         match observed {
-            Observed::Announced(Announced { from, seen, says, name, .. }) => {
-                let what = match says {
-                    Says::Rejects(Some(reason)) => What::Rejected(*reason),
-                    _ => What::Message(name),
+            Observed::Announced(Announced { from, seen, meaning, name, .. }) => {
+                let kind = match meaning {
+                    Meaning::Rejects(Some(reason)) => EventKind::Rejected(*reason),
+                    _ => EventKind::Message(name),
                 };
-                self.note(what, *from, *seen);
+                self.note(kind, *from, *seen);
             }
             Observed::Closes(Closes { from, seen, how: how @ (Closing::Fin | Closing::Reset), .. }) => {
-                self.note(What::Message(how.name()), *from, *seen);
+                self.note(EventKind::Message(how.name()), *from, *seen);
             }
             Observed::Managed(Managed { from, seen, message, .. }) => match message {
                 // These are also reported as announcements.
                 Message::Request(_) | Message::Reply(_) | Message::Reject(_) => {}
-                message => self.note(What::Message(message.name()), *from, *seen),
+                message => self.note(EventKind::Message(message.name()), *from, *seen),
             },
             Observed::Refused(refused) => {
-                let what = match (refused.refusal, is_fatal(refused.refusal)) {
+                let kind = match (refused.refusal, is_fatal(refused.refusal)) {
                     (_, Some(code)) => {
                         self.is_fatal = true;
-                        What::Fatal(code, refused.request.map(|request| request.frame))
+                        EventKind::Fatal(code, refused.request.map(|request| request.frame))
                     }
-                    (Refusal::ReceiverNotReady(_), None) => What::NotReady(refused.position),
-                    (_, None) => What::OutOfSequence(refused.position),
+                    (Refusal::ReceiverNotReady(_), None) => EventKind::NotReady(refused.position),
+                    (_, None) => EventKind::OutOfSequence(refused.position),
                 };
-                self.note(what, refused.from, refused.seen);
+                self.note(kind, refused.from, refused.seen);
             }
             // A sender that goes back retransmits all packets from there on. Only the first of them
             // is logged.
             Observed::Repeated(repeated) if again(repeated.from) == Some(repeated.position) => {
-                self.note(What::Repeated(repeated.position), repeated.from, repeated.seen);
+                self.note(EventKind::Repeated(repeated.position), repeated.from, repeated.seen);
             }
             Observed::Ending(_) => self.is_over = true,
             _ => {}
@@ -186,19 +188,20 @@ impl EventLog {
 pub(super) fn broken(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let log = &view.memory.0.events;
     let calls = log.outstanding + log.uncertain;
-    let in_vain = End::BOTH.into_iter().find_map(|from| Some((from, view.in_vain(from)?)));
+    let unacknowledged =
+        End::BOTH.into_iter().find_map(|from| Some((from, view.unacknowledged_request(from)?)));
     let unready = End::BOTH.into_iter().find(|end| {
         view.memory.0.problems[*end].unready.is_some_and(|psn| !view.is_acknowledged(end.other(), psn))
     });
     let outstanding = log.outstanding > 0 && log.orphans == 0;
     let is_certain = log.is_fatal
-        || in_vain.is_some_and(|(from, again)| {
-            again.times >= Retransmission::CERTAIN && view.is_heard(from.other())
+        || unacknowledged.is_some_and(|(from, again)| {
+            again.times >= Retransmission::CERTAIN && view.has_packets_from(from.other())
         })
         || unready.is_some()
         || outstanding;
     // If only the reply to a call may be missing from the capture, nothing broke.
-    if !is_certain && in_vain.is_none() {
+    if !is_certain && unacknowledged.is_none() {
         return;
     }
     let mut words = match connection.state {

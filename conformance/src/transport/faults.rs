@@ -105,11 +105,11 @@ pub(super) fn foreign(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
     if faulty.fault != Fault::Foreign || faulty.piece.operation == Operation::Send {
         return;
     }
-    let what = match faulty.piece.operation {
+    let message = match faulty.piece.operation {
         Operation::Other => "an operation that RPC-over-RDMA does not use",
         _ => "Immediate data",
     };
-    findings.add(about(faulty, what).observed(Value::Name(faulty.piece.name)));
+    findings.add(about(faulty, message).observed(Value::Name(faulty.piece.name)));
 }
 
 pub(super) fn immediate(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -138,7 +138,7 @@ pub(super) fn response(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Fi
     );
 }
 
-pub(super) fn unasked(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+pub(super) fn unrequested(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Unasked {
         return;
     }
@@ -152,9 +152,9 @@ pub(super) fn unasked(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Fin
 
 /// Whether the capture may lack the request that a response answers.
 fn lacks_requests(faulty: &Faulty, view: &View<'_, Read>) -> bool {
-    let asker = faulty.from.other();
+    let reader = faulty.from.other();
     // Packets missing before waiting requests are recorded when the requests continue.
-    !view.holds_start() || view.lost[asker] > 0 || view.half_flows[asker].waits
+    !view.holds_start() || view.lost[reader] > 0 || view.half_flows[reader].waits
 }
 
 pub(super) fn reads(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {

@@ -138,7 +138,7 @@ impl View<'_, Read> {
 
     /// The request that this end retransmitted more than once without an acknowledgement. A single
     /// retransmission at the end of a capture is not reported.
-    pub(super) fn in_vain(&self, from: End) -> Option<&Retransmission> {
+    pub(super) fn unacknowledged_request(&self, from: End) -> Option<&Retransmission> {
         let again = self.memory.0.problems[from].again.as_ref().filter(|again| again.times > 1);
         again.filter(|again| !self.is_acknowledged(from, again.psn))
     }
@@ -157,7 +157,7 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
         return;
     };
     let request = refused.request.map(|request| request.frame);
-    let what = match request {
+    let subject = match request {
         Some(frame) => format!("the request of frame {frame}"),
         None => "a request that is too old, or not in the capture".to_owned(),
     };
@@ -170,25 +170,25 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
         (Some((Seen { frame, .. }, false)), _) => (
             Some(from),
             format!(
-                "it refused {what}, on memory that it advertised in frame {frame}: NAK, {failure}, at PSN {psn}"
+                "it refused {subject}, on memory that it advertised in frame {frame}: NAK, {failure}, at PSN {psn}"
             ),
         ),
         (Some((Seen { frame, .. }, true)), _) => (
             None,
             format!(
-                "{what} was refused, on memory that the reply of frame {frame} offers: NAK, {failure}, \
+                "{subject} was refused, on memory that the reply of frame {frame} offers: NAK, {failure}, \
                  at PSN {psn}: the offer may have been over"
             ),
         ),
         (None, Failure::RemoteOperation) => (
             None,
             format!(
-                "{what} was refused: NAK, {failure}, at PSN {psn}: a fault of the receiver, or a Send \
+                "{subject} was refused: NAK, {failure}, at PSN {psn}: a fault of the receiver, or a Send \
                  too long for its Receive"
             ),
         ),
         (None, _) => {
-            (Some(from.other()), format!("the other end refused {what}: NAK, {failure}, at PSN {psn}"))
+            (Some(from.other()), format!("the other end refused {subject}: NAK, {failure}, at PSN {psn}"))
         }
     };
     let frames =
@@ -237,7 +237,7 @@ pub(super) fn sequence(_: &Connection, view: &View<'_, Read>, findings: &mut Fin
 
 pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     for from in End::BOTH {
-        let Some(again) = view.in_vain(from) else { continue };
+        let Some(again) = view.unacknowledged_request(from) else { continue };
         let Retransmission { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
         // The other end did not receive an earlier request: its sender or the network lost it.
@@ -254,7 +254,7 @@ pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &m
             Finding { by, ..Finding::new(message) }
                 .frames(original.into_iter().chain([first.frame, last.frame]))
                 .observed(Value::Count(times.into()))
-                .unless(times < Retransmission::CERTAIN || !view.is_heard(from.other())),
+                .unless(times < Retransmission::CERTAIN || !view.has_packets_from(from.other())),
         );
     }
 }

@@ -10,7 +10,7 @@ fn lane(steps: &[(u32, u32, u64)]) -> Lane {
             of: StepOf { begun: 1, step },
             from: End::First,
             is_response: false,
-            asks: false,
+            is_read_request: false,
             position: Psn::new(*psn).into(),
             extent: *extent,
             frame: *frame,
@@ -25,7 +25,7 @@ fn lane(steps: &[(u32, u32, u64)]) -> Lane {
 /// the step that covers its position and began last before it; if none began before it, to the step
 /// that began first.
 #[test]
-fn the_step_that_a_packet_is_of() {
+fn packet_belongs_to_latest_step_covering_its_position() {
     let lane = lane(&[(10, 4, 5), (11, 4, 9), (12, 4, 20)]);
     for (psn, frame, step) in [
         (10, 7, Some(0)),
@@ -48,8 +48,8 @@ fn the_step_that_a_packet_is_of() {
 /// A segment without data is an acknowledgement even if it acknowledges nothing new. A segment with
 /// data is not.
 #[test]
-fn a_segment_that_acknowledges_again() {
-    for (length, told) in [(0, true), (8, false)] {
+fn duplicate_ack_is_attributed_only_without_data() {
+    for (length, is_reported) in [(0, true), (8, false)] {
         let mut attribution = Attribution::default();
         let at = Position::of_sequence;
         let of = StepOf { begun: 1, step: 0 };
@@ -57,7 +57,7 @@ fn a_segment_that_acknowledges_again() {
             of,
             from: End::First,
             is_response: false,
-            asks: false,
+            is_read_request: false,
             position: at(1000),
             extent: 100,
             frame: 1,
@@ -69,12 +69,12 @@ fn a_segment_that_acknowledges_again() {
             attribution.take_segment(End::Second, seen(frame), (at(50), length), Some(at(1099)));
         }
         let mut roles = Vec::new();
-        attribution.tell(3, Room::AMPLE, |_, _, _| true, &mut |it| {
+        attribution.report(3, Room::AMPLE, |_, _, _| true, &mut |it| {
             roles.push((it.seen.frame, it.role, it.acknowledged.to_vec()));
         });
         let ack = Some(Role::Acknowledgement(of));
         let mut expected = vec![(2, ack, vec![of])];
-        expected.extend(told.then(|| (3, ack, vec![])));
+        expected.extend(is_reported.then(|| (3, ack, vec![])));
         assert_eq!(roles, expected);
     }
 }

@@ -6,7 +6,7 @@ use rdmascope_wire::mpa::StartFrame;
 /// The table of copies also has the first segment of a connection, as in an engine that reads the
 /// kept records.
 #[test]
-fn the_first_segment_of_a_connection_is_noted() {
+fn first_segment_is_in_table_of_copies() {
     let mut packet: Vec<u8> = vec![0x45, 0, 0, 60, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     // Ports 700 and 20049, sequence number 1, ACK of 1, no options.
     packet.extend([0x02, 0xbc, 0x4e, 0x51, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);

@@ -5,7 +5,7 @@ use super::newcomers::Held;
 use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::frame::{Address, Frame};
-use crate::observation::{Announced, Closes, Closing, Managed, Observed, Says};
+use crate::observation::{Announced, Closes, Closing, Managed, Meaning, Observed};
 use crate::protocol::Protocol;
 use crate::rdma::End;
 use crate::record::Time;
@@ -84,14 +84,14 @@ pub(super) fn handle(
 
 /// The observation of a REQ, REP or REJ.
 fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announced<'a>> {
-    let (says, private_data) = match message {
-        Message::Request(request) => (Says::Asks, request.consumer_private_data()),
-        Message::Reply(reply) => (Says::Accepts, reply.private_data),
-        Message::Reject(reject) => (Says::Rejects(Some(reject.reason)), reject.private_data),
+    let (meaning, private_data) = match message {
+        Message::Request(request) => (Meaning::Asks, request.consumer_private_data()),
+        Message::Reply(reply) => (Meaning::Accepts, reply.private_data),
+        Message::Reject(reject) => (Meaning::Rejects(Some(reject.reason)), reject.private_data),
         _ => return None,
     };
     let is_cut = message.is_cut();
-    Some(Announced { from, seen, name: message.name(), says, private_data, is_cut, expects: None })
+    Some(Announced { from, seen, name: message.name(), meaning, private_data, is_cut, expects: None })
 }
 
 /// Handles an RTU. It proves that the REP arrived, even if the capture lacks it. Its sender's ID

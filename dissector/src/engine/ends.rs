@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_few_ends() {
+    fn ends_per_key_are_bounded() {
         let mut ends = Ends::default();
         (0..1000).for_each(|session| ends.insert(7, end(session)));
         let latest = 1000 - MOST_OTHERS as u32..1000;

@@ -8,15 +8,15 @@ use hashbrown::HashSet;
 
 /// Source and destination of packets, each pair once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(HashSet<(Address, Address), BuildHasher>);
+pub(super) struct HostPairs(HashSet<(Address, Address), BuildHasher>);
 
-impl Heard {
+impl HostPairs {
     /// Maximum number of pairs. Further pairs are ignored.
     const MOST: usize = 8192;
 
     /// Notes a packet.
     pub(super) fn note(&mut self, source: Address, destination: Address) {
-        if self.0.len() < Heard::MOST {
+        if self.0.len() < HostPairs::MOST {
             self.0.insert((source, destination));
         }
     }
@@ -38,16 +38,16 @@ mod tests {
     use core::net::Ipv4Addr;
 
     #[test]
-    fn who_sends_to_whom() {
+    fn host_pairs_are_directional_and_bounded() {
         let host = |number: u32| Address::V4(Ipv4Addr::from(number));
-        let mut heard = Heard::default();
-        heard.note(host(1), host(2));
-        assert!(heard.holds(host(1), host(2)));
-        assert!(!heard.holds(host(2), host(1)));
+        let mut pairs = HostPairs::default();
+        pairs.note(host(1), host(2));
+        assert!(pairs.holds(host(1), host(2)));
+        assert!(!pairs.holds(host(2), host(1)));
         // 8192 pairs fit.
         for number in 2..=8193 {
-            heard.note(host(number), host(0));
+            pairs.note(host(number), host(0));
         }
-        assert!(heard.holds(host(8192), host(0)) && !heard.holds(host(8193), host(0)));
+        assert!(pairs.holds(host(8192), host(0)) && !pairs.holds(host(8193), host(0)));
     }
 }

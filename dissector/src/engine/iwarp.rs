@@ -52,7 +52,7 @@ impl Stage<'_> {
                 self.end_iwarp(place);
                 return None;
             }
-            Some(place) if self.sessions.session(place.session).begins_anew(place.end, segment) => {
+            Some(place) if self.sessions.session(place.session).begins_new_connection(place.end, segment) => {
                 self.end_iwarp(place);
                 self.begin_iwarp(flow, segment, seen)?
             }

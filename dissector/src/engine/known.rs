@@ -7,15 +7,15 @@
 
 use crate::connection::{FlowKey, KnownConnection};
 use crate::rpcrdma::BuildHasher;
-use crate::session::Told;
+use crate::session::Hint;
 use hashbrown::HashMap;
 
 /// The reported connections, by both of their half-flows, and the number of contradictions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownConnections {
-    by_flow: HashMap<FlowKey, Told, BuildHasher>,
+    by_flow: HashMap<FlowKey, Hint, BuildHasher>,
     /// The number of reports.
-    pub(super) told: u64,
+    pub(super) hint: u64,
     /// The number of reports that packets contradicted.
     pub(super) contradicted: u64,
     /// The first packet that contradicted a report.
@@ -28,13 +28,13 @@ impl KnownConnections {
 
     /// Adds a report. It replaces an earlier report of the same half-flow.
     pub(super) fn add(&mut self, connection: KnownConnection) {
-        self.told += 1;
-        let told = Told { connection, from_local: true };
-        self.take(&told.flow());
-        self.take(&told.other().flow());
+        self.hint += 1;
+        let hint = Hint { connection, from_local: true };
+        self.take(&hint.flow());
+        self.take(&hint.other().flow());
         if self.by_flow.len() < 2 * KnownConnections::MOST {
-            self.by_flow.insert(told.flow(), told);
-            self.by_flow.insert(told.other().flow(), told.other());
+            self.by_flow.insert(hint.flow(), hint);
+            self.by_flow.insert(hint.other().flow(), hint.other());
         }
     }
 
@@ -45,13 +45,13 @@ impl KnownConnections {
 
     /// Removes the report of a half-flow and of its counterpart.
     #[inline]
-    pub(super) fn take(&mut self, flow: &FlowKey) -> Option<Told> {
+    pub(super) fn take(&mut self, flow: &FlowKey) -> Option<Hint> {
         if self.by_flow.is_empty() {
             return None;
         }
-        let told = self.by_flow.remove(flow)?;
-        self.by_flow.remove(&told.other().flow());
-        Some(told)
+        let hint = self.by_flow.remove(flow)?;
+        self.by_flow.remove(&hint.other().flow());
+        Some(hint)
     }
 
     /// Counts a report that a packet contradicts.

@@ -78,7 +78,7 @@ impl Newcomers {
         for name in held.names {
             let former = self.places.insert(name, place);
             if held.route() == Some(name) {
-                held.behind = former.map_or(0, |former| place.wrapping_sub(former));
+                held.to_previous = former.map_or(0, |former| place.wrapping_sub(former));
             }
         }
         self.bytes += held.data.as_ref().map_or(0, |data| data.len());
@@ -154,7 +154,7 @@ pub(super) struct Held {
     names: [Name; 3],
     /// The distance in places to the previous record between the same hosts in the same direction;
     /// 0 for none.
-    behind: u32,
+    to_previous: u32,
     /// The PSN, for a packet of a reliable connection.
     psn: Option<Psn>,
     number: u64,
@@ -174,7 +174,7 @@ impl Held {
     fn new(record: &Record<'_>, dropped: u64, names: [Name; 3]) -> Held {
         Held {
             names,
-            behind: 0,
+            to_previous: 0,
             psn: None,
             number: record.number,
             time: record.time,
@@ -232,7 +232,7 @@ impl Held {
 
     /// The place of the previous record between the same hosts. `place` is its own.
     fn former(&self, place: u32) -> Option<u32> {
-        (self.behind > 0).then(|| place.wrapping_sub(self.behind))
+        (self.to_previous > 0).then(|| place.wrapping_sub(self.to_previous))
     }
 
     /// Whether a packet may answer this record: a response has a PSN close to it, a reply has an
@@ -279,8 +279,8 @@ pub(super) fn tcp(flow: TcpFlow) -> Name {
     name(3, flow).wrapping_add(name(3, flow.reversed()))
 }
 
-fn name(kind: u8, what: impl Hash) -> Name {
-    BuildHasher::default().hash_one((kind, what)) as Name
+fn name(kind: u8, value: impl Hash) -> Name {
+    BuildHasher::default().hash_one((kind, value)) as Name
 }
 
 impl Stage<'_> {
@@ -353,14 +353,15 @@ impl Stage<'_> {
         is_released
     }
 
-    /// Handles a held record and ends its connection. `gives_up`: reports that as an eviction.
-    pub(super) fn end_held(&mut self, held: &Held, gives_up: bool) {
+    /// Handles a held record and ends its connection. If `is_eviction` is set, it reports an
+    /// eviction.
+    pub(super) fn end_held(&mut self, held: &Held, is_eviction: bool) {
         let Some(EndRef { session, .. }) = self.handle_held(held) else { return };
         if !self.sessions.is_new(session) {
             return;
         }
-        if gives_up {
-            self.sessions.give_up(session, self.transactions, self.report);
+        if is_eviction {
+            self.sessions.evict(session, self.transactions, self.report);
         } else {
             self.sessions.end(session, self.transactions, self.report);
         }
@@ -368,7 +369,7 @@ impl Stage<'_> {
 
     /// Evicts an eighth of the held records, or else of the connections. Returns whether there were
     /// any.
-    pub(super) fn give_up_some(&mut self) -> bool {
+    pub(super) fn evict_some(&mut self) -> bool {
         let (held, connections) = (self.newcomers.count(), self.sessions.len());
         if held > 0 {
             for _ in 0..held.div_ceil(8) {
@@ -377,7 +378,7 @@ impl Stage<'_> {
             }
         } else {
             (0..connections.div_ceil(8))
-                .for_each(|_| self.sessions.give_up_one(self.transactions, self.report));
+                .for_each(|_| self.sessions.evict_one(self.transactions, self.report));
         }
         held + connections > 0
     }

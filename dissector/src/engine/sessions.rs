@@ -1,7 +1,7 @@
 //! The table of connections, and the pairing of half-flows.
 
 use super::ends::{EndRef, Ends};
-use super::heard::Heard;
+use super::heard::HostPairs;
 use super::iwarp::TcpFlow;
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction, Report};
@@ -11,7 +11,7 @@ use crate::rc::Packet;
 use crate::rdma::End;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
-use crate::session::{Session, Told};
+use crate::session::{Hint, Session};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ pub(super) struct Sessions {
     /// Connections with a number of their own that became the other half of an earlier one.
     joined: u32,
     /// The pairs of hosts with packets.
-    heard: Heard,
+    host_pairs: HostPairs,
     /// Bytes held back by all connections.
     buffered: usize,
 }
@@ -105,7 +105,7 @@ impl Sessions {
 
     #[inline(never)]
     fn find_in_all(&mut self, key: &FlowKey) -> Option<EndRef> {
-        self.heard.note(key.source, key.destination);
+        self.host_pairs.note(key.source, key.destination);
         let place = self.flows.get(key)?;
         self.recent.0[Recent::index(key)] = Some((*key, place));
         Some(place)
@@ -119,7 +119,7 @@ impl Sessions {
 
     /// Notes that a host sent a CM message to another.
     pub(super) fn note_message(&mut self, source: Address, destination: Address) {
-        self.heard.note(source, destination);
+        self.host_pairs.note(source, destination);
     }
 
     #[inline]
@@ -148,7 +148,7 @@ impl Sessions {
             + self.unpaired.allocation_size()
             + unpaired.sum::<usize>()
             + self.exchanges.footprint()
-            + self.heard.footprint()
+            + self.host_pairs.footprint()
             + self.closed.len() * size_of::<(ConnectionId, u32, Time)>()
             + self.slight.len() * size_of::<(u32, u32)>()
     }
@@ -166,7 +166,7 @@ impl Sessions {
     pub(super) fn make_room(&mut self, now: Time, transactions: &mut Transactions, report: &mut Report<'_>) {
         self.retire(now, transactions, report);
         if self.len() >= MOST {
-            self.give_up_one(transactions, report);
+            self.evict_one(transactions, report);
         }
     }
 
@@ -325,38 +325,38 @@ impl Sessions {
     }
 
     /// Adopts a kernel's report for the connection of the first half-flow. Until
-    /// [`Sessions::believe`], the second half-flow may turn out to be another. Returns false if the
-    /// second one belongs to another connection already.
-    pub(super) fn know(
+    /// [`Sessions::confirm_hint`], the second half-flow may turn out to be another. Returns false if
+    /// the second one belongs to another connection already.
+    pub(super) fn adopt_hint(
         &mut self,
         index: u32,
-        told: Told,
+        hint: Hint,
         transactions: &mut Transactions,
         report: &mut Report<'_>,
     ) -> bool {
-        let second = told.other().flow();
+        let second = hint.other().flow();
         if self.flows.get(&second).is_some() {
             return false;
         }
         self.claim(second, EndRef { session: index, end: End::Second }, transactions, report);
         let session = self.session(index);
-        session.know(told);
-        let first = told.flow();
+        session.adopt_hint(hint);
+        let first = hint.flow();
         self.unpaired.entry((first.source, first.destination)).or_default().push(index);
         true
     }
 
     /// Confirms the kernel's report, once the second half-flow has fitted it.
-    pub(super) fn believe(&mut self, index: u32) {
+    pub(super) fn confirm_hint(&mut self, index: u32) {
         self.forget_unpaired(index);
-        self.session(index).told = None;
+        self.session(index).hint = None;
     }
 
     /// Withdraws the kernel's report of a connection: only its first half-flow stays known.
-    pub(super) fn part(&mut self, index: u32) {
+    pub(super) fn withdraw_hint(&mut self, index: u32) {
         self.forget_unpaired(index);
         let session = self.session(index);
-        let [first, second] = session.unknow();
+        let [first, second] = session.withdraw_hint();
         if let Some(second) = second {
             self.flows.remove(&second, index);
         }
@@ -380,9 +380,9 @@ impl Sessions {
         let near = || self.flows.has_others().then(|| self.find_other_half(place, key, packet, true));
         let found = near().flatten().or_else(|| self.find_other_half(place, key, packet, false));
         let (found, evidence) = found?;
-        let contradicts = self.session(found).told.is_some();
+        let contradicts = self.session(found).hint.is_some();
         if contradicts {
-            self.part(found);
+            self.withdraw_hint(found);
         }
         Some((self.join(found, place.session, evidence, transactions, report), contradicts))
     }
@@ -507,11 +507,11 @@ impl Sessions {
     ) {
         let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
         sessions.sort_by_key(|session| session.rank());
-        let heard = core::mem::take(&mut self.heard);
+        let host_pairs = core::mem::take(&mut self.host_pairs);
         *self = Sessions { seen: self.seen, joined: self.joined, ..Sessions::default() };
         for session in sessions {
-            let heard = session.heard(|source, destination| heard.holds(source, destination));
-            session.end(heard, over, transactions, report);
+            let captured = session.captured_ends(|source, destination| host_pairs.holds(source, destination));
+            session.end(captured, over, transactions, report);
         }
     }
 
@@ -519,8 +519,9 @@ impl Sessions {
     pub(super) fn end(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         self.forget_unpaired(index);
         let session = self.take(index);
-        let heard = session.heard(|source, destination| self.heard.holds(source, destination));
-        session.end(heard, None, transactions, report);
+        let captured =
+            session.captured_ends(|source, destination| self.host_pairs.holds(source, destination));
+        session.end(captured, None, transactions, report);
     }
 
     /// Removes a connection and all references to it from the tables.
@@ -555,7 +556,7 @@ impl Sessions {
         let (before, now) = (session.buffered, session.count_buffered());
         self.buffered = self.buffered - before + now;
         if now > before && self.buffered > MOST_BUFFERED {
-            session.give_up_buffered(transactions, report);
+            session.release_buffered(transactions, report);
             self.buffered = self.buffered - now + session.count_buffered();
         }
     }
@@ -577,13 +578,13 @@ impl Sessions {
     }
 
     /// Evicts one connection: one with few packets if possible.
-    pub(super) fn give_up_one(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
+    pub(super) fn evict_one(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let index = self.find_slight().unwrap_or_else(|| self.find_silent());
-        self.give_up(index, transactions, report);
+        self.evict(index, transactions, report);
     }
 
     /// Evicts a connection.
-    pub(super) fn give_up(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
+    pub(super) fn evict(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         let session = self.session(index);
         transactions.number(&mut session.peers);
         report(Event::Eviction(Eviction::Connection(session.peers.connection())));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_back_and_records_without_time() {
+    fn clock_reports_steps_back_and_untimed_records() {
         const SECOND: i64 = 1_000_000_000;
         const DAY: i64 = 86_400 * SECOND;
         let mut clock = Clock::default();

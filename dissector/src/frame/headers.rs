@@ -76,7 +76,7 @@ impl<F: FnMut(Header, Range<usize>)> Found for F {}
 /// The context of a walk through the headers.
 pub(super) struct Walk<'c, F> {
     pub(super) config: &'c Config,
-    pub(super) tell: F,
+    pub(super) report: F,
     /// [`Frame::hop`](super::Frame::hop), as far as the headers were walked.
     pub(super) hop: u32,
     /// [`Frame::context`](super::Frame::context), likewise.
@@ -121,7 +121,7 @@ impl<F: Found> Walk<'_, F> {
     /// Reports a header in the first `length` bytes of `view`.
     #[inline]
     pub(super) fn found(&mut self, header: Header, view: &View<'_>, length: usize) {
-        (self.tell)(header, view.at..view.at.saturating_add(length));
+        (self.report)(header, view.at..view.at.saturating_add(length));
     }
 }
 

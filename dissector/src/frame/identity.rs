@@ -124,7 +124,7 @@ mod tests {
     /// With an ICRC, only the BTH is hashed too, because the ICRC excludes some of its bits.
     /// Without one, the first 128 bytes and the addresses are.
     #[test]
-    fn what_tells_packets_from_each_other() {
+    fn packet_identity_covers_icrc_or_first_128_bytes() {
         let with = |check| {
             move |bytes: &[u8]| Identity::new(bytes, addresses(), check, IcrcVerdict::Unverifiable, Some(7))
         };
@@ -153,7 +153,7 @@ mod tests {
     /// The identity of a TCP segment excludes the checksum, bytes 16 and 17, and everything from
     /// byte 144 on.
     #[test]
-    fn what_tells_segments_from_each_other() {
+    fn segment_identity_excludes_checksum_and_late_bytes() {
         let of = |bytes: &[u8]| Identity::of_segment(bytes, 180, addresses(), Some(7));
         assert_eq!(differing(of), (0..16).chain(18..144).collect::<Vec<_>>());
         let with = |length, addresses, identification| {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_numbers_packets() {
+    fn numbering_follows_ip_identification() {
         let of = |identification| {
             let segment = Identity::of_segment(&[0; 20], 0, addresses(), identification);
             let packet = Identity::new(&[0; 12], addresses(), None, IcrcVerdict::Good, identification);

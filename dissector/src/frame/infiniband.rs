@@ -20,7 +20,7 @@ pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> R
     let grh = Grh::parse(bytes).map_err(Other::Stop)?;
     walk.found(Header::Grh, &view, Grh::LENGTH);
     let payload = view.limit(Grh::LENGTH + usize::from(grh.payload_length)).skip(Grh::LENGTH);
-    behind_grh(Carrier::RoceV1, bytes, &grh, payload, walk)
+    after_grh(Carrier::RoceV1, bytes, &grh, payload, walk)
 }
 
 /// Parses a native InfiniBand packet. The capture may contain the variant CRC after the ICRC, or
@@ -33,15 +33,15 @@ pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Re
         return Err(malformed(Layer::Lrh, 4));
     }
     walk.found(Header::Lrh, &view, Lrh::LENGTH);
-    let behind = view.skip(length);
-    let frame = behind_lrh(bytes, &lrh, view.limit(length).skip(Lrh::LENGTH), walk)?;
-    if behind.data.len() >= VARIANT_CRC {
-        walk.found(Header::VariantCrc, &behind, VARIANT_CRC);
+    let rest = view.skip(length);
+    let frame = after_lrh(bytes, &lrh, view.limit(length).skip(Lrh::LENGTH), walk)?;
+    if rest.data.len() >= VARIANT_CRC {
+        walk.found(Header::VariantCrc, &rest, VARIANT_CRC);
     }
     Ok(frame)
 }
 
-fn behind_lrh<'a, F: Found>(
+fn after_lrh<'a, F: Found>(
     bytes: &[u8; Lrh::LENGTH],
     lrh: &Lrh,
     view: View<'a>,
@@ -76,12 +76,12 @@ fn behind_lrh<'a, F: Found>(
             walk.found(Header::Grh, &view, Grh::LENGTH);
             walk.pass(grh.hop_limit.into());
             let payload = view.limit(length).skip(Grh::LENGTH);
-            behind_grh(Carrier::InfiniBand, bytes, &grh, payload, walk)
+            after_grh(Carrier::InfiniBand, bytes, &grh, payload, walk)
         }
     }
 }
 
-fn behind_grh<'a, F: Found>(
+fn after_grh<'a, F: Found>(
     carrier: Carrier,
     bytes: &[u8; Grh::LENGTH],
     grh: &Grh,

@@ -1,7 +1,7 @@
 //! Link headers, up to the network layer.
 
 use super::headers::{Found, Header, Walk};
-use super::tag::{self, Behind, Tag};
+use super::tag::{self, Tag, TagPayload};
 use super::view::View;
 use super::{Frame, Other, infiniband, network, tunnel};
 use crate::protocol::Traffic;
@@ -89,14 +89,14 @@ pub(super) fn by_ether_type<'a, F: Found>(
             }
             _ => {
                 let other = Other::Traffic(Traffic::of_ether_type(ether_type, view.data));
-                let Some(Tag { length, behind }) = Tag::parse(ether_type, &view)? else { return Err(other) };
+                let Some(Tag { length, payload }) = Tag::parse(ether_type, &view)? else { return Err(other) };
                 let tag = view;
                 walk.found(Header::Tag(ether_type), &tag, length);
                 view = view.skip(length);
-                ether_type = match behind {
-                    Behind::EtherType => u16::from_be_bytes([tag.data[length - 2], tag.data[length - 1]]),
-                    Behind::Ethernet if depth < MAXIMUM_DEPTH => return ethernet(view, walk, depth + 1),
-                    Behind::Ethernet => return Err(other),
+                ether_type = match payload {
+                    TagPayload::EtherType => u16::from_be_bytes([tag.data[length - 2], tag.data[length - 1]]),
+                    TagPayload::Ethernet if depth < MAXIMUM_DEPTH => return ethernet(view, walk, depth + 1),
+                    TagPayload::Ethernet => return Err(other),
                 };
             }
         }

@@ -29,7 +29,7 @@ struct Below<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fragment {
-    Whole,
+    None,
     First,
     Later,
 }
@@ -38,7 +38,7 @@ impl Fragment {
     #[inline]
     fn from_fields(offset: u16, more: bool) -> Fragment {
         match (offset, more) {
-            (0, false) => Fragment::Whole,
+            (0, false) => Fragment::None,
             (0, true) => Fragment::First,
             _ => Fragment::Later,
         }
@@ -98,7 +98,7 @@ pub(super) fn ipv6<'a, F: Found>(
     walk.pass(header.hop_limit().into());
     let mut next_header = header.next_header().0;
     let mut at = 40;
-    let mut fragment = Fragment::Whole;
+    let mut fragment = Fragment::None;
     loop {
         let extension = view.skip(at);
         let length = match next_header {
@@ -155,10 +155,10 @@ fn upper<'a, F: Found>(
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     match (protocol, below.fragment) {
-        (TCP, Fragment::Whole) => Err(tcp(view, below, walk.context)),
+        (TCP, Fragment::None) => Err(tcp(view, below, walk.context)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
-        (_, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
+        (_, Fragment::None) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
         _ => Err(Other::Traffic(Traffic::IpProtocol(protocol))),
     }
 }
@@ -190,7 +190,7 @@ fn other_udp<'a, F: Found>(
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     let tunnel = InUdp::of_port(ports[1], walk.config);
-    match tunnel.filter(|_| fragment == Fragment::Whole && depth < MAXIMUM_DEPTH) {
+    match tunnel.filter(|_| fragment == Fragment::None && depth < MAXIMUM_DEPTH) {
         Some(tunnel) => {
             view.header::<8>(Layer::Udp)?;
             walk.found(Header::Udp, &view, 8);

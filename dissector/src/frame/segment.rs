@@ -108,10 +108,10 @@ impl<'a> Segment<'a> {
     /// `moved` is the number of bytes whose contents are not needed, if known.
     pub(crate) fn lacks_data(&self, moved: Option<u32>) -> bool {
         /// Maximum bytes of padding and CRC of an FPDU.
-        const BEHIND: u32 = 3 + CRC_LENGTH as u32;
+        const LONGEST_TRAILER: u32 = 3 + CRC_LENGTH as u32;
         let missing = self.payload_length.saturating_sub(self.payload.len() as u32);
         match moved {
-            Some(moved) => moved > 0 && moved <= missing && missing <= moved + BEHIND,
+            Some(moved) => moved > 0 && moved <= missing && missing <= moved + LONGEST_TRAILER,
             None => {
                 let ends = |at: usize| {
                     Tagged::parse(&self.payload[at..]).is_ok_and(|it| Header::Tagged(it).is_regular())
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_by_hand() {
+    fn header_fields_are_parsed() {
         let bytes = bytes(0);
         let segment = parse(&bytes, 22).unwrap();
         assert_eq!(segment.ports, [20_049, 745]);
@@ -213,7 +213,7 @@ mod tests {
 
     /// FIN, SYN, RST, PSH, ACK, URG, ECE, CWR, from the lowest bit on (RFC 9293, section 3.1).
     #[test]
-    fn each_flag_by_itself() {
+    fn flags_are_parsed_independently() {
         for bit in 0..8 {
             let mut bytes = bytes(0);
             bytes[13] = 1 << bit;
@@ -226,7 +226,7 @@ mod tests {
     /// A header without payload, and one with an option of four bytes. The low four bits of the
     /// byte with the length are reserved.
     #[test]
-    fn lengths_of_the_header() {
+    fn header_length_includes_options() {
         let mut bytes = bytes(0);
         let segment = parse(&bytes[..20], 20).unwrap();
         assert_eq!((segment.payload, segment.payload_length, segment.header_length()), (&[][..], 0, 20));
@@ -240,11 +240,11 @@ mod tests {
     /// The header of an RDMA Write, followed by 100 missing bytes: data, padding and CRC of its
     /// FPDU.
     #[test]
-    fn what_lacks_nothing_but_data() {
+    fn segment_cut_after_write_header_lacks_only_data() {
         // The ULPDU length, the control fields of a Write, its STag, its tagged offset (RFC 5044,
         // section 4.1; RFC 5041, section 4.2).
         let head = [0, 111, 0xc1, 0x40, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0x10, 0];
-        let whole = [&bytes(0)[..20], &head].concat();
+        let captured = [&bytes(0)[..20], &head].concat();
         let lacks = |bytes: &[u8], missing: usize, moved| {
             parse(bytes, bytes.len() + missing).unwrap().lacks_data(moved)
         };
@@ -261,17 +261,17 @@ mod tests {
             (1, None, true),
             (0, None, false),
         ] {
-            assert_eq!(lacks(&whole, missing, moved), lacks_data, "{missing} {moved:?}");
+            assert_eq!(lacks(&captured, missing, moved), lacks_data, "{missing} {moved:?}");
         }
         // A segment without any payload may continue an FPDU. A segment that ends elsewhere than
         // after such a header lacks more than data.
-        assert!(lacks(&whole[..20], 100, None) && !lacks(&whole[..20], 0, None));
-        assert!(!lacks(&whole[..35], 100, None) && !lacks(&whole[..24], 100, None));
-        assert!(!lacks(&[&whole[..], &[0]].concat(), 100, None));
+        assert!(lacks(&captured[..20], 100, None) && !lacks(&captured[..20], 0, None));
+        assert!(!lacks(&captured[..35], 100, None) && !lacks(&captured[..24], 100, None));
+        assert!(!lacks(&[&captured[..], &[0]].concat(), 100, None));
     }
 
     #[test]
-    fn checksums_by_hand() {
+    fn checksum_is_verified_over_ipv4() {
         // c000 + 0201 + c000 + 0202 + 0006 = 1_8409, folded 840a; with the length, 0016: 8420. 4e51
         // + 02e9 + 0005 + 0009 + 5018 + 2000 + abcd = 1_6d2d; with 8420: 1_f14d, folded f14e; its
         // complement: 0eb1.
@@ -293,7 +293,7 @@ mod tests {
     /// 2001:db8::1 to 2001:db8::2, the same segment with one byte of payload, which is padded with
     /// zero.
     #[test]
-    fn a_checksum_over_ipv6() {
+    fn checksum_is_verified_over_ipv6() {
         // Twice 2001 + 0db8 = 5b72; with 0001 + 0002 + 0006 + 0015: 5b90. 4e51 + 02e9 + 0005 + 0009
         // + 5018 + 2000 + ab00 = 1_6c60; with 5b90: 1_c7f0, folded c7f1; its complement: 380e.
         let address = |last| Address::V6(core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));

@@ -10,12 +10,12 @@ use rdmascope_wire::Layer;
 pub(super) struct Tag {
     /// Its length in bytes, with the EtherType at its end if it has one.
     pub(super) length: usize,
-    pub(super) behind: Behind,
+    pub(super) payload: TagPayload,
 }
 
 /// The bytes after a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behind {
+pub(super) enum TagPayload {
     /// The payload of the EtherType in the last two bytes of the tag.
     EtherType,
     /// An Ethernet frame.
@@ -34,8 +34,8 @@ impl Tag {
     /// Parses the tag of this EtherType. `None` if the EtherType is no tag, or if its contents
     /// cannot be read: another version, or encryption.
     pub(super) fn parse<'a>(ether_type: u16, view: &View<'a>) -> Result<Option<Tag>, Other<'a>> {
-        let tag = |length| Some(Tag { length, behind: Behind::EtherType });
-        let outer = |length| Some(Tag { length, behind: Behind::Ethernet });
+        let tag = |length| Some(Tag { length, payload: TagPayload::EtherType });
+        let outer = |length| Some(Tag { length, payload: TagPayload::Ethernet });
         if !is_tag(ether_type) && ether_type > 1500 {
             return Ok(None);
         }

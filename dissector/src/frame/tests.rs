@@ -158,7 +158,7 @@ fn erf(kind: u8, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn real_frames() {
+fn real_frames_are_dissected() {
     for (frame, source, destination, source_port) in [
         (ACKNOWLEDGE, SERVER, CLIENT, 0xe179),
         (SEND_ONLY, CLIENT, SERVER, 0xe179),
@@ -174,7 +174,7 @@ fn real_frames() {
 }
 
 #[test]
-fn every_encapsulation() {
+fn every_encapsulation_is_dissected() {
     for (name, link, data) in frames() {
         let found = dissected(link, &data).unwrap_or_else(|other| panic!("{name}: {other:?}"));
         assert_eq!(found.transport, transport(), "{name}");
@@ -195,10 +195,10 @@ fn every_encapsulation() {
 }
 
 #[test]
-fn every_snap_length() {
-    for (name, link, whole) in frames() {
-        for length in 0..whole.len() {
-            let cut = Record { data: &whole[..length], ..record(link, &whole) };
+fn snap_length_yields_prefix_or_truncated_capture() {
+    for (name, link, frame) in frames() {
+        for length in 0..frame.len() {
+            let cut = Record { data: &frame[..length], ..record(link, &frame) };
             match dissect(&cut, &CONFIG) {
                 Ok(found) => {
                     assert!((12..=80).contains(&found.transport.len()), "{name}, {length}");
@@ -207,7 +207,7 @@ fn every_snap_length() {
                     if found.icrc != IcrcVerdict::Unverifiable {
                         // Only padding and the variant CRC were cut.
                         assert_eq!(found.icrc, IcrcVerdict::Good, "{name}, {length}");
-                        assert!(length + 9 >= whole.len(), "{name}, {length}");
+                        assert!(length + 9 >= frame.len(), "{name}, {length}");
                     }
                 }
                 Err(Other::Stop(stop)) => {
@@ -221,10 +221,10 @@ fn every_snap_length() {
 }
 
 #[test]
-fn every_end_of_the_packet_itself() {
-    for (name, link, whole) in frames() {
-        for length in 0..whole.len() {
-            match dissected(link, &whole[..length]) {
+fn short_packet_is_a_truncated_packet() {
+    for (name, link, frame) in frames() {
+        for length in 0..frame.len() {
+            match dissected(link, &frame[..length]) {
                 Ok(found) => assert!(found.transport.len() >= 12, "{name}, {length}"),
                 // The ERF header has the original length.
                 Err(Other::Stop(_)) if link == LinkType::ERF => {}
@@ -236,11 +236,11 @@ fn every_end_of_the_packet_itself() {
 }
 
 #[test]
-fn every_byte_flipped() {
-    for (name, link, whole) in frames() {
-        for at in 0..whole.len() {
+fn flipped_bytes_keep_length_invariants() {
+    for (name, link, frame) in frames() {
+        for at in 0..frame.len() {
             for flip in [0x01, 0x10, 0x80, 0xff] {
-                let mut data = whole.clone();
+                let mut data = frame.clone();
                 data[at] ^= flip;
                 if let Ok(found) = dissected(link, &data) {
                     assert!(found.transport.len() >= 12, "{name}, byte {at}");
@@ -253,7 +253,7 @@ fn every_byte_flipped() {
 
 proptest! {
     #[test]
-    fn any_bytes(
+    fn arbitrary_bytes_keep_length_invariants(
         link in prop::sample::select(vec![0u16, 1, 12, 14, 101, 108, 113, 197, 228, 229, 247, 276, 147]),
         frame: prop::sample::Index,
         noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
@@ -274,7 +274,7 @@ proptest! {
 }
 
 #[test]
-fn a_changed_payload_is_a_bad_icrc() {
+fn changed_payload_has_bad_icrc() {
     for (name, link, mut data) in frames() {
         let at = data.windows(80).position(|window| window == transport()).unwrap();
         data[at + 20] ^= 1;
@@ -283,7 +283,7 @@ fn a_changed_payload_is_a_bad_icrc() {
 }
 
 #[test]
-fn only_the_destination_port_decides() {
+fn destination_port_identifies_roce() {
     for source_port in [69, 4791, 4789, 53] {
         let mut data = SEND_ONLY.to_vec();
         data[34..36].copy_from_slice(&u16::to_be_bytes(source_port));
@@ -302,7 +302,7 @@ fn only_the_destination_port_decides() {
 }
 
 #[test]
-fn icrcs_are_not_computed_where_that_is_not_wanted() {
+fn icrc_is_unverifiable_if_verification_is_disabled() {
     let config = Config { verify_icrc: false, ..CONFIG };
     let found = dissect(&record(LinkType::ETHERNET, SEND_ONLY), &config).unwrap();
     assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
@@ -310,7 +310,7 @@ fn icrcs_are_not_computed_where_that_is_not_wanted() {
 }
 
 #[test]
-fn congestion_marks() {
+fn ecn_and_dscp_are_read() {
     let mut data = SEND_ONLY.to_vec();
     data[15] = 0xff;
     let found = dissected(LinkType::ETHERNET, &data).unwrap();
@@ -327,7 +327,7 @@ fn congestion_marks() {
 }
 
 #[test]
-fn ipv4_fragments() {
+fn ipv4_fragments_are_recognized() {
     let fragment = |offset_field: u16, edit: fn(&mut Vec<u8>)| {
         let mut data = SEND_ONLY.to_vec();
         data[20..22].copy_from_slice(&offset_field.to_be_bytes());
@@ -344,7 +344,7 @@ fn ipv4_fragments() {
 }
 
 #[test]
-fn ipv6_extension_headers() {
+fn ipv6_extension_headers_are_skipped() {
     let hop_by_hop = [43, 0, 1, 4, 0, 0, 0, 0];
     let routing = [60, 0, 4, 0, 0, 0, 0, 0];
     let options = [51, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -391,7 +391,7 @@ fn ipv6_extension_headers() {
 }
 
 #[test]
-fn lengths_that_disagree() {
+fn ip_and_udp_lengths_are_checked() {
     let changed = |at: usize, value: u16| {
         let mut data = SEND_ONLY.to_vec();
         data[at..at + 2].copy_from_slice(&value.to_be_bytes());
@@ -441,7 +441,7 @@ fn lengths_that_disagree() {
 }
 
 #[test]
-fn lengths_of_native_packets() {
+fn native_packet_lengths_are_checked() {
     let link = LinkType::INFINIBAND;
     let mut data = native_global();
     data[5] = 1;
@@ -465,7 +465,7 @@ fn lengths_of_native_packets() {
 
 /// If the wire length of an ERF record is 0, the length comes from the LRH.
 #[test]
-fn an_erf_record_without_a_wire_length() {
+fn erf_record_without_wire_length_uses_lrh_length() {
     let mut data = erf(21, &[], &native_local());
     data[14..16].copy_from_slice(&[0, 0]);
     let found = dissected(LinkType::ERF, &data).unwrap();
@@ -475,7 +475,7 @@ fn an_erf_record_without_a_wire_length() {
 /// A capture card may cut a packet even if the file has no snap length. The ERF header shows
 /// whether it did.
 #[test]
-fn an_erf_record_that_is_cut() {
+fn erf_wire_length_shows_capture_truncation() {
     for (length, wire, cause) in [
         (24, 104, Cause::TruncatedCapture),
         (24, 25, Cause::TruncatedCapture),
@@ -494,11 +494,11 @@ fn an_erf_record_that_is_cut() {
 
 /// A missing ICRC has no byte range.
 #[test]
-fn headers_of_a_frame_that_is_cut() {
+fn missing_icrc_has_no_byte_range() {
     for (length, icrc) in [(126, Some(122..126)), (123, Some(122..123)), (122, None)] {
         let cut = Record { data: &SEND_ONLY[..length], ..record(LinkType::ETHERNET, SEND_ONLY) };
         let mut found = Vec::new();
-        let frame = dissect_telling(&cut, &CONFIG, &mut |header, place| found.push((header, place)));
+        let frame = dissect_reporting(&cut, &CONFIG, &mut |header, place| found.push((header, place)));
         assert!(frame.is_ok());
         let icrc = icrc.map(|place| (Header::Icrc, place));
         let expected: Vec<_> = [(Header::Transport, 42..122)].into_iter().chain(icrc).collect();
@@ -506,10 +506,9 @@ fn headers_of_a_frame_that_is_cut() {
     }
 }
 
-/// If both IP and UDP have a length of 0, the length comes from the frame. If only one has, the
-/// packet is malformed.
+/// If the IP length is 0, the length comes from the frame, and the UDP length may also be 0.
 #[test]
-fn packets_without_lengths() {
+fn zero_lengths_are_replaced_by_frame_length() {
     let mut data = SEND_ONLY.to_vec();
     data[16..18].copy_from_slice(&[0, 0]);
     data[38..40].copy_from_slice(&[0, 0]);
@@ -524,7 +523,7 @@ fn packets_without_lengths() {
 }
 
 #[test]
-fn what_is_something_else() {
+fn other_traffic_is_named() {
     let ether_type = |number| Other::Traffic(Traffic::EtherType(number));
     let protocol = |number| Other::Traffic(Traffic::IpProtocol(number));
     let udp_port = |number| Other::Traffic(Traffic::Udp(number));
@@ -605,7 +604,7 @@ fn what_is_something_else() {
 
 /// The variant CRC is reported if captured. Padding of an ERF record is not taken for one.
 #[test]
-fn the_variant_crc() {
+fn variant_crc_is_reported_if_captured() {
     let native = native_local();
     let expected = [
         (Header::Lrh, 0..8),

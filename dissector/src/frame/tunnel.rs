@@ -279,7 +279,7 @@ fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Resul
     if routing || version != 0 {
         return Err(Other::Traffic(Traffic::IpProtocol(47)));
     }
-    let length = 4 + [checksum, key, sequence].into_iter().filter(|&there| there).count() * 4;
+    let length = 4 + [checksum, key, sequence].into_iter().filter(|&is_present| is_present).count() * 4;
     if view.data.len() < length {
         return Err(view.stop(Layer::Link, 0, length));
     }

@@ -36,7 +36,7 @@ struct Half {
     framing: Framing,
     messages: Messages,
     /// RDMA Reads that this end requested and whose responses have not ended, oldest first.
-    reads: VecDeque<Asked>,
+    reads: VecDeque<OutstandingRead>,
     /// The last of them when bytes that may answer them were missing.
     doubtful: Option<Position>,
     /// Read Responses of this end whose request has not been seen yet: the capture may show them
@@ -72,7 +72,7 @@ enum Input<'a> {
 
 /// An outstanding RDMA Read.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct OutstandingRead {
     seen: Seen,
     position: Position,
     sink: Rkey,
@@ -82,7 +82,7 @@ struct Asked {
     pieces: u32,
 }
 
-impl Asked {
+impl OutstandingRead {
     /// The offset of a response in the sink, if it answers this request.
     fn offset(&self, sink: Rkey, offset: u64) -> Option<u64> {
         let ahead = offset.wrapping_sub(self.sink_offset);
@@ -142,7 +142,7 @@ impl IwarpConnection {
                     piece: SEGMENT,
                     position: Position::of_sequence(run.sequence),
                     bytes: run.length,
-                    asked: 0,
+                    read_length: 0,
                 }),
             ),
             Arrival::Held | Arrival::Nothing => {}
@@ -173,8 +173,8 @@ impl IwarpConnection {
                 Some(Next::Missing(bytes)) => {
                     let packets = self.halves[from].stream.packets(bytes);
                     deliver(from, Delivery::Missing { packets });
-                    let asker = &mut self.halves[from.other()];
-                    asker.doubtful = asker.reads.back().map(|asked| asked.position);
+                    let requester = &mut self.halves[from.other()];
+                    requester.doubtful = requester.reads.back().map(|read| read.position);
                     self.process(from, Input::Missing { from: expected, bytes }, deliver);
                 }
                 None => return,
@@ -185,10 +185,10 @@ impl IwarpConnection {
     /// Processes the next input of an end's stream.
     fn process(&mut self, from: End, input: Input<'_>, deliver: &mut Deliver<'_>) {
         let IwarpConnection { halves, gathered, .. } = self;
-        let (sender, asker) = ends(halves, from);
+        let (sender, requester) = ends(halves, from);
         let Half { framing, messages, started, reads, limit, counts, first_frames, early, .. } = sender;
         let mut has_started = false;
-        let mut responses = Responses { from, reads, limit, counts, first_frames, early, asker };
+        let mut responses = Responses { from, reads, limit, counts, first_frames, early, requester };
         if let (Input::End, Some(gathered), Some((_, Some(of)))) =
             (input, &mut *gathered, framing.unfinished())
         {
@@ -199,10 +199,10 @@ impl IwarpConnection {
                 gathered.take(from, &unit);
             }
             match unit {
-                Unit::Start(seen, frame, data, behind) => {
+                Unit::Start(seen, frame, data, end) => {
                     has_started = true;
                     messages.begin_numbers();
-                    *started = Some(Started { seen, frame, data: data.to_vec(), behind });
+                    *started = Some(Started { seen, frame, data: data.to_vec(), end });
                 }
                 Unit::Piece(piece) => {
                     messages.take(&piece, &mut |message| responses.take(message, deliver));
@@ -274,7 +274,7 @@ impl IwarpConnection {
             let Half { framing, started, limit, .. } = &mut self.halves[end];
             match (wants, &started) {
                 (Some(false), _) => framing.insert_markers(None),
-                (Some(true), Some(started)) => framing.insert_markers(Some(started.behind)),
+                (Some(true), Some(started)) => framing.insert_markers(Some(started.end)),
                 _ => {}
             }
             let depths = started.as_ref().and_then(Started::depths);
@@ -288,11 +288,11 @@ impl IwarpConnection {
     fn settle_early(&mut self, until: Until, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             loop {
-                let (sender, asker) = ends(&mut self.halves, from);
+                let (sender, requester) = ends(&mut self.halves, from);
                 if sender.early.is_empty() {
                     break;
                 }
-                let is_answer = |held: &HeldResponse| asker.find_asked(&held.placement).is_some();
+                let is_answer = |held: &HeldResponse| requester.find_read(&held.placement).is_some();
                 let ready = sender.early.iter().position(is_answer);
                 let is_over = || match until {
                     Until::End | Until::Received => true,
@@ -307,7 +307,7 @@ impl IwarpConnection {
                 let Some(held) = held else { break };
                 let placement = Placement { bytes: &held.bytes, ..held.placement };
                 let Half { reads, limit, counts, first_frames, early, .. } = sender;
-                let mut responses = Responses { from, reads, limit, counts, first_frames, early, asker };
+                let mut responses = Responses { from, reads, limit, counts, first_frames, early, requester };
                 responses.place(placement, held.ends, false, deliver);
             }
         }
@@ -323,7 +323,7 @@ impl IwarpConnection {
     ///
     /// It does unless it repeats the known start frame. Without a known one, only a Request that is
     /// not the first segment of its end starts a new connection.
-    pub(crate) fn begins_anew(&self, end: End, segment: &Segment<'_>) -> bool {
+    pub(crate) fn begins_new_connection(&self, end: End, segment: &Segment<'_>) -> bool {
         let Half { started, stream, .. } = &self.halves[end];
         match started {
             Some(started) => started.begins() != segment.sequence,
@@ -343,7 +343,7 @@ impl IwarpConnection {
 
     /// Removes and returns the units collected from the streams so far.
     pub(crate) fn take_framed(&mut self) -> Vec<(End, Framed)> {
-        self.gathered.as_mut().map(Gathered::told).unwrap_or_default()
+        self.gathered.as_mut().map(Gathered::take_pieces).unwrap_or_default()
     }
 
     /// The start frame of an end.
@@ -384,8 +384,8 @@ impl IwarpConnection {
         self.halves.iter().filter_map(of).min()
     }
 
-    /// Gives up the gaps of an end whose bytes were acknowledged. Returns whether there was one.
-    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
+    /// Skips the gaps of an end whose bytes were acknowledged. Returns whether there was one.
+    pub(crate) fn skip_acknowledged_gaps(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let before = self.halves[end].stream.expected();
         self.settle_end(end, Until::Received, deliver);
         self.halves[end].stream.expected() != before
@@ -399,8 +399,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Gives up everything that is held, because all connections together hold too much.
-    pub(crate) fn give_up_buffered(&mut self, deliver: &mut Deliver<'_>) {
+    /// Releases everything that is held, because all connections together hold too much.
+    pub(crate) fn release_buffered(&mut self, deliver: &mut Deliver<'_>) {
         self.settle(Until::End, deliver);
         self.halves.iter_mut().for_each(|half| half.messages.forget());
     }
@@ -412,7 +412,7 @@ impl IwarpConnection {
                 + half.framing.footprint()
                 + half.messages.buffered()
                 + half.early.footprint()
-                + half.reads.len() * size_of::<Asked>()
+                + half.reads.len() * size_of::<OutstandingRead>()
         };
         self.halves.iter().map(of).sum()
     }
@@ -453,7 +453,7 @@ impl IwarpConnection {
         messages.is_midway()
             || stream.waits()
             || self.missing_at_the_end(end).is_none_or(|missing| missing < 0)
-            || reads.back().is_some_and(|asked| *doubtful != Some(asked.position))
+            || reads.back().is_some_and(|read| *doubtful != Some(read.position))
     }
 
     /// Number of an end's segments that were repeated or reordered.
@@ -523,21 +523,21 @@ impl Half {
 
     /// Finds the RDMA Read request that this response answers: its index, and the offset in its
     /// memory.
-    fn find_asked(&self, response: &Placement<'_>) -> Option<(usize, u64)> {
-        let offset = |asked: &Asked| asked.offset(response.memory.rkey, response.address);
-        self.reads.iter().enumerate().find_map(|(index, asked)| Some((index, offset(asked)?)))
+    fn find_read(&self, response: &Placement<'_>) -> Option<(usize, u64)> {
+        let offset = |read: &OutstandingRead| read.offset(response.memory.rkey, response.address);
+        self.reads.iter().enumerate().find_map(|(index, read)| Some((index, offset(read)?)))
     }
 }
 
 /// The state that the messages of an end change.
 struct Responses<'h> {
     from: End,
-    reads: &'h mut VecDeque<Asked>,
+    reads: &'h mut VecDeque<OutstandingRead>,
     limit: &'h mut Option<u32>,
     counts: &'h mut Counts,
     first_frames: &'h mut FirstFrames,
     early: &'h mut Waiting<HeldResponse>,
-    asker: &'h mut Half,
+    requester: &'h mut Half,
 }
 
 impl Responses<'_> {
@@ -551,7 +551,14 @@ impl Responses<'_> {
                     self.reads.pop_front();
                 }
                 let (sink, sink_offset) = (request.sink_stag, request.sink_offset);
-                self.reads.push_back(Asked { seen, position, sink, sink_offset, memory, pieces: 0 });
+                self.reads.push_back(OutstandingRead {
+                    seen,
+                    position,
+                    sink,
+                    sink_offset,
+                    memory,
+                    pieces: 0,
+                });
                 let extent = Some(extent);
                 let request = ReadRequest { seen, position, extent, memory, repeated: false, is_new: true };
                 deliver(self.from, Delivery::ReadRequest(request));
@@ -565,7 +572,7 @@ impl Responses<'_> {
                 self.first_frames.fatal_nak.get_or_insert(seen.frame);
                 let refusal = Refusal::Failed(failure(terminate));
                 // It has no position in the stream. Everything acknowledged was sent before it.
-                let position = self.asker.acknowledged.map(|(position, _)| position);
+                let position = self.requester.acknowledged.map(|(position, _)| position);
                 let position = position.unwrap_or(Position::of_sequence(0));
                 deliver(self.from, Delivery::Refused { seen, position, refusal, request: None });
             }
@@ -578,13 +585,13 @@ impl Responses<'_> {
     /// It reports once. Only requests that waited longer than a capture reorders packets count.
     fn excess(&mut self, now: Seen) -> Option<Fault> {
         let allowed = (*self.limit)?;
-        let reads = &self.asker.reads;
+        let reads = &self.requester.reads;
         if reads.len() <= allowed as usize {
             return None;
         }
-        let mut waiting = reads.iter().filter(|asked| now.time.since(asked.seen.time) > REORDERING.0);
+        let mut waiting = reads.iter().filter(|read| now.time.since(read.seen.time) > REORDERING.0);
         let first = waiting.next()?.seen.frame;
-        let (outstanding, last) = waiting.fold((1, first), |(count, _), asked| (count + 1, asked.seen.frame));
+        let (outstanding, last) = waiting.fold((1, first), |(count, _), read| (count + 1, read.seen.frame));
         if outstanding <= allowed {
             return None;
         }
@@ -603,7 +610,7 @@ impl Responses<'_> {
     /// Delivers a piece of a Read Response as a placement in the memory that was read. It is held
     /// if its request may still arrive.
     fn place(&mut self, placement: Placement<'_>, ends: bool, may_wait: bool, deliver: &mut Deliver<'_>) {
-        let Some((index, offset)) = self.asker.find_asked(&placement) else {
+        let Some((index, offset)) = self.requester.find_read(&placement) else {
             if may_wait {
                 let bytes = placement.bytes.to_vec();
                 return self.early.keep(HeldResponse { placement: placement.without_bytes(), ends, bytes });
@@ -620,17 +627,17 @@ impl Responses<'_> {
         };
         // Responses come in the order of their requests (RFC 5040, section 5.5), so earlier
         // requests have been answered.
-        self.asker.reads.drain(..index);
+        self.requester.reads.drain(..index);
         if placement.position == placement.first
             && let Some(fault) = self.excess(placement.seen)
         {
             self.fault(&placement, Part::First, fault, deliver);
         }
-        let asked = &mut self.asker.reads[0];
-        let index = asked.pieces;
-        asked.pieces += 1;
-        let asked = *asked;
-        let left = u64::from(asked.memory.length) - offset;
+        let read = &mut self.requester.reads[0];
+        let index = read.pieces;
+        read.pieces += 1;
+        let read = *read;
+        let left = u64::from(read.memory.length) - offset;
         if u64::from(placement.length) > left || ends && u64::from(placement.length) < left {
             let fault = Fault::Response { left: left as u32, index, length: placement.length };
             self.fault(&placement, Part::Last, fault, deliver);
@@ -639,15 +646,15 @@ impl Responses<'_> {
             deliver(
                 self.from,
                 Delivery::ReadResponse(Placement {
-                    request: Some(asked.position),
-                    memory: asked.memory,
-                    address: asked.memory.address.wrapping_add(offset),
+                    request: Some(read.position),
+                    memory: read.memory,
+                    address: read.memory.address.wrapping_add(offset),
                     ..placement
                 }),
             );
         }
         if ends {
-            self.asker.reads.pop_front();
+            self.requester.reads.pop_front();
         }
     }
 }

@@ -62,8 +62,8 @@ impl Contents {
     pub(super) fn new(framing: &Framing, expected: Option<u32>, run: &Run<'_>) -> Contents {
         let before = expected.map_or(0, |expected| expected.wrapping_sub(run.sequence));
         // It starts at or before the expected byte, and some of it is new.
-        let goes_on = before == 0 || before < run.length;
-        if goes_on {
+        let continues = before == 0 || before < run.length;
+        if continues {
             Contents { framing: framing.clone(), expected }
         } else {
             Contents { framing: framing.searching(), expected: None }
@@ -104,9 +104,9 @@ impl Contents {
         let mut last = None;
         let mut framing = self.framing.clone();
         framing.take(run, &mut |unit| match unit {
-            Unit::Start(_, frame, _, behind) => {
+            Unit::Start(_, frame, _, frame_end) => {
                 let bytes = StartFrame::LENGTH as u32 + u32::from(frame.private_data_length);
-                parts.push(Part::Start(at(behind.wrapping_sub(bytes))..at(behind), frame));
+                parts.push(Part::Start(at(frame_end.wrapping_sub(bytes))..at(frame_end), frame));
             }
             Unit::Piece(piece) => {
                 let begins = at(piece.sequence);

@@ -59,7 +59,7 @@ impl FramedFpdu {
 pub(super) struct Gathered {
     /// For each end, the current FPDU.
     open: [Option<Framed>; 2],
-    told: Vec<(End, Framed)>,
+    pieces: Vec<(End, Framed)>,
 }
 
 impl Gathered {
@@ -69,16 +69,16 @@ impl Gathered {
     /// Processes a unit found in the stream of an end.
     pub(super) fn take(&mut self, from: End, unit: &Unit<'_>) {
         match *unit {
-            Unit::Start(first, frame, data, behind) => {
+            Unit::Start(first, frame, data, end) => {
                 let length = StartFrame::LENGTH as u32 + u32::from(frame.private_data_length);
                 let kind = FramedKind::Start(frame, data.to_vec());
-                self.tell(from, Framed { first, sequence: behind.wrapping_sub(length), kind });
+                self.note(from, Framed { first, sequence: end.wrapping_sub(length), kind });
             }
             Unit::Piece(piece) => self.take_piece(from, &piece),
             Unit::Lost | Unit::Cut => self.close(from),
             Unit::Malformed(first, sequence, fields) => {
                 self.close(from);
-                self.tell(from, Framed { first, sequence, kind: FramedKind::Malformed(fields) });
+                self.note(from, Framed { first, sequence, kind: FramedKind::Malformed(fields) });
             }
         }
     }
@@ -110,19 +110,19 @@ impl Gathered {
     /// Ends the current FPDU.
     fn close(&mut self, from: End) {
         if let Some(open) = self.open[from].take() {
-            self.tell(from, open);
+            self.note(from, open);
         }
     }
 
-    fn tell(&mut self, from: End, framed: Framed) {
-        if self.told.len() < Gathered::MOST {
-            self.told.push((from, framed));
+    fn note(&mut self, from: End, framed: Framed) {
+        if self.pieces.len() < Gathered::MOST {
+            self.pieces.push((from, framed));
         }
     }
 
     /// Removes and returns the units collected so far.
-    pub(super) fn told(&mut self) -> Vec<(End, Framed)> {
-        core::mem::take(&mut self.told)
+    pub(super) fn take_pieces(&mut self) -> Vec<(End, Framed)> {
+        core::mem::take(&mut self.pieces)
     }
 }
 

@@ -88,7 +88,7 @@ struct Fpdu {
     /// The bytes of its CRC field, as far as they have arrived.
     field: [u8; CRC_LENGTH],
     /// All bytes that the CRC covers so far were captured and checksummed.
-    whole: bool,
+    complete: bool,
     /// Its start follows from the previous FPDU, which had no fault, or from the start frame.
     certain: bool,
 }
@@ -105,7 +105,7 @@ impl Fpdu {
             parsed: None,
             crc: Crc::default(),
             field: [0; CRC_LENGTH],
-            whole: true,
+            complete: true,
             certain,
         }
     }
@@ -114,8 +114,8 @@ impl Fpdu {
 impl Fpdu {
     /// Adds bytes to the CRC, unless CRCs are not used.
     fn cover(&mut self, run: &Run<'_>, crc: CrcUse) {
-        self.whole &= run.bytes.len() == run.length as usize && crc != CrcUse::Off;
-        if self.whole {
+        self.complete &= run.bytes.len() == run.length as usize && crc != CrcUse::Off;
+        if self.complete {
             self.crc.update(run.bytes);
         }
     }
@@ -231,9 +231,9 @@ impl Framing {
         let begun = self.markers.map_or(0, |markers| markers.left).min(length);
         let first = self.markers.map_or(length, |markers| markers.next.wrapping_sub(from));
         let begun = (begun > 0).then_some((from, begun));
-        let whole = (first..length).step_by(MARKER_INTERVAL as usize);
+        let later = (first..length).step_by(MARKER_INTERVAL as usize);
         let marker = move |at: u32| (from.wrapping_add(at), (length - at).min(MARKER_LENGTH as u32));
-        begun.into_iter().chain(whole.map(marker))
+        begun.into_iter().chain(later.map(marker))
     }
 
     /// Applies the other end's request for markers from a sequence number on, or for none. Markers
@@ -250,10 +250,10 @@ impl Framing {
         if self.first.take() == Some(run.sequence)
             && let Some(begun) = run.bytes.first_chunk::<LENGTH_FIELD>()
         {
-            let are_there = *begun == [0; LENGTH_FIELD];
-            self.shown = Some((run.seen, are_there));
+            let are_present = *begun == [0; LENGTH_FIELD];
+            self.shown = Some((run.seen, are_present));
             self.knows_markers = true;
-            self.markers = are_there.then_some(Markers { next: run.sequence, left: 0 });
+            self.markers = are_present.then_some(Markers { next: run.sequence, left: 0 });
         }
     }
 
@@ -346,12 +346,12 @@ impl Framing {
                         continue;
                     }
                     let is_cut = piece.bytes.len() < piece.length as usize;
-                    let is_whole = bytes.len() == needed && needed > StartFrame::LENGTH
+                    let is_complete = bytes.len() == needed && needed > StartFrame::LENGTH
                         || bytes.first_chunk().is_some_and(|header| {
                             bytes.len() == StartFrame::LENGTH
                                 && StartFrame::from_bytes(header).private_data_length == 0
                         });
-                    if !is_cut && !is_whole {
+                    if !is_cut && !is_complete {
                         continue;
                     }
                     let bytes = core::mem::take(bytes);
@@ -441,13 +441,13 @@ impl Framing {
                 let field = rest.limit(all - fpdu.done);
                 let at = (fpdu.done - crc_begins) as usize;
                 fpdu.field[at..at + field.bytes.len()].copy_from_slice(field.bytes);
-                fpdu.whole &= field.bytes.len() == field.length as usize;
+                fpdu.complete &= field.bytes.len() == field.length as usize;
                 fpdu.done += field.length;
                 rest = rest.skip(field.length);
             }
             if fpdu.done == all {
-                let Fpdu { whole, crc, field, .. } = *fpdu;
-                let computed = whole.then(|| crc.finish());
+                let Fpdu { complete, crc, field, .. } = *fpdu;
+                let computed = complete.then(|| crc.finish());
                 let of_field = |bytes: [u8; CRC_LENGTH]| u32::from_le_bytes(bytes);
                 let difference = computed.map_or(0, |computed| of_field(computed) ^ of_field(field));
                 let crc = self.judge_crc(computed, field);
@@ -510,7 +510,7 @@ impl Framing {
         let offset = fpdu.done.min(of.data_ends()) - of.data_begins();
         let length = (fpdu.done + bytes).min(of.data_ends()) - of.data_begins() - offset;
         fpdu.done += bytes;
-        fpdu.whole = false;
+        fpdu.complete = false;
         let is_over = fpdu.done as usize == fpdu_length(ulpdu_length);
         if is_over {
             self.state = State::Fpdu(Fpdu::new(true));
@@ -552,11 +552,11 @@ impl Markers {
         let begun = self.left.min(count);
         self.left -= begun;
         let ahead = self.next.wrapping_sub(from);
-        let Some(behind) = count.checked_sub(ahead).filter(|behind| *behind > 0) else {
+        let Some(rest) = count.checked_sub(ahead).filter(|rest| *rest > 0) else {
             return count - begun;
         };
-        let last = (behind - 1) / MARKER_INTERVAL;
-        let of_last = (behind - last * MARKER_INTERVAL).min(MARKER_LENGTH as u32);
+        let last = (rest - 1) / MARKER_INTERVAL;
+        let of_last = (rest - last * MARKER_INTERVAL).min(MARKER_LENGTH as u32);
         self.left = MARKER_LENGTH as u32 - of_last;
         self.next = self.next.wrapping_add((last + 1).wrapping_mul(MARKER_INTERVAL));
         count - begun - last * MARKER_LENGTH as u32 - of_last

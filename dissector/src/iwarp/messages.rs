@@ -41,7 +41,7 @@ impl Next {
     }
 
     /// Returns the number after this one.
-    fn behind(number: u32) -> Next {
+    fn after(number: u32) -> Next {
         Next { number: number.wrapping_add(1), or: None }
     }
 }
@@ -193,7 +193,7 @@ impl Messages {
             let next = self.numbers.get_mut(header.queue as usize);
             let next = next.filter(|next| next.is_some_and(|next| next.is(header.message_number)));
             if let Some(next) = next.filter(|_| offset == 0) {
-                *next = Some(Next::behind(header.message_number));
+                *next = Some(Next::after(header.message_number));
                 let fault_of = Fault::MessageOffset { found: header.message_offset.into(), expected: 0 };
                 fault(piece, fault_of, found);
             }
@@ -217,8 +217,8 @@ impl Messages {
             self.bytes.truncate(at as usize);
         }
         let ends = piece.end.filter(|_| header.control.last);
-        let is_whole = ends.is_some() && open.length == 0 && open.missing.is_none();
-        if !is_whole && !open.closed {
+        let is_single_piece = ends.is_some() && open.length == 0 && open.missing.is_none();
+        if !is_single_piece && !open.closed {
             open.closed = self.bytes.len() + bytes.len() > Messages::LONGEST || bytes.len() < length as usize;
             if self.bytes.len() + bytes.len() <= Messages::LONGEST {
                 self.bytes.extend_from_slice(bytes);
@@ -228,7 +228,7 @@ impl Messages {
         self.open = Some(open);
         let Some(end) = ends else { return };
         self.open = None;
-        let bytes = if is_whole { bytes } else { &self.bytes[..] };
+        let bytes = if is_single_piece { bytes } else { &self.bytes[..] };
         let position = Position::of_sequence(open.sequence);
         let extent = end.sequence.wrapping_sub(open.sequence);
         match header.control.opcode {
@@ -288,7 +288,7 @@ impl Messages {
     ) {
         let number = header.message_number;
         if let Some(next) = self.numbers.get_mut(header.queue as usize) {
-            let expected = next.replace(Next::behind(number)).filter(|expected| !expected.is(number));
+            let expected = next.replace(Next::after(number)).filter(|expected| !expected.is(number));
             if let (Some(Next { number: expected, .. }), Some(next)) = (expected, next) {
                 next.or = Some(expected.wrapping_add(1));
                 fault(piece, Fault::MessageNumber { found: number, expected }, found);
@@ -322,12 +322,12 @@ impl Messages {
                 or: None,
             };
             let is_same = |open: &OpenTagged| (open.opcode, open.stag) == (opcode, header.stag);
-            let goes_on = |open: &Interrupted| open.next == header.offset;
+            let continues = |open: &Interrupted| open.next == header.offset;
             self.tagged = Some(match self.tagged {
                 Some(open) if is_same(&open) && open.next == header.offset => {
                     OpenTagged { next, or: None, ..open }
                 }
-                Some(open) if is_same(&open) => match open.or.filter(goes_on) {
+                Some(open) if is_same(&open) => match open.or.filter(continues) {
                     Some(Interrupted { sequence, begins, .. }) => OpenTagged { sequence, begins, ..begun },
                     None => {
                         let expected = open.next;

@@ -12,8 +12,8 @@ const LONGEST_HEAD: usize = LENGTH_FIELD + Untagged::LENGTH;
 
 /// Whether a TCP segment starts with an FPDU, or with a marker and an FPDU.
 pub(crate) fn begins_with_fpdu(payload: &[u8], length: u32) -> bool {
-    let behind = || payload.strip_prefix(&[0; MARKER_LENGTH]);
-    is_fpdu(payload, length) || behind().is_some_and(|it| is_fpdu(it, length - MARKER_LENGTH as u32))
+    let after_marker = || payload.strip_prefix(&[0; MARKER_LENGTH]);
+    is_fpdu(payload, length) || after_marker().is_some_and(|it| is_fpdu(it, length - MARKER_LENGTH as u32))
 }
 
 /// Whether a TCP segment alone suggests that it starts with an FPDU: its headers are valid by RFC
@@ -23,7 +23,7 @@ fn is_fpdu(payload: &[u8], length: u32) -> bool {
     regular(payload).is_some_and(|(ulpdu_length, header)| match header {
         // The queue and message number make a false match unlikely.
         Header::Untagged(_) => true,
-        Header::Tagged(_) => is_whole_at(&run, 0, ulpdu_length, CrcUse::Unknown),
+        Header::Tagged(_) => is_complete_at(&run, 0, ulpdu_length, CrcUse::Unknown),
     })
 }
 
@@ -45,7 +45,7 @@ pub(super) fn regular(bytes: &[u8]) -> Option<(u16, Header)> {
 
 /// Whether a run has a whole FPDU at `at`, with a correct CRC if CRCs are used, and only an FPDU
 /// after it.
-fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> bool {
+fn is_complete_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> bool {
     let Some(fpdu) = run.bytes[at..].get(..fpdu_length(ulpdu_length)) else { return false };
     let (covered, field) = fpdu.split_at(fpdu.len() - CRC_LENGTH);
     let is_right = || {
@@ -58,8 +58,8 @@ fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> 
         CrcUse::On => is_right(),
         CrcUse::Unknown => field == [0; CRC_LENGTH] || is_right(),
     };
-    let behind = &run.bytes[at + fpdu.len()..];
-    fits && (behind.len() < LONGEST_HEAD || regular(behind).is_some())
+    let rest = &run.bytes[at + fpdu.len()..];
+    fits && (rest.len() < LONGEST_HEAD || regular(rest).is_some())
 }
 
 /// Finds the first marker in a segment that starts with an FPDU or a marker.
@@ -67,8 +67,8 @@ fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> 
 /// A marker at the start is followed by an FPDU. A later one holds its distance from the length
 /// field. The FPDU then ends before another one, or with the segment, only if markers are skipped.
 pub(super) fn find_marker(bytes: &[u8]) -> Option<u32> {
-    if let Some(behind) = bytes.strip_prefix(&[0; MARKER_LENGTH]) {
-        return regular(behind).map(|_| 0);
+    if let Some(rest) = bytes.strip_prefix(&[0; MARKER_LENGTH]) {
+        return regular(rest).map(|_| 0);
     }
     if regular(bytes).is_some_and(|(length, _)| ends_at(bytes, fpdu_length(length))) {
         return None;
@@ -81,18 +81,18 @@ pub(super) fn find_marker(bytes: &[u8]) -> Option<u32> {
 fn has_marker(bytes: &[u8], at: u32) -> bool {
     const BETWEEN: usize = MARKER_INTERVAL as usize - MARKER_LENGTH;
     let Some((before, rest)) = bytes.split_at_checked(at as usize) else { return false };
-    let Some(behind) = rest.strip_prefix(&at.to_be_bytes()) else { return false };
-    let head: Vec<u8> = before.iter().chain(behind).take(LONGEST_HEAD).copied().collect();
+    let Some(after) = rest.strip_prefix(&at.to_be_bytes()) else { return false };
+    let head: Vec<u8> = before.iter().chain(after).take(LONGEST_HEAD).copied().collect();
     regular(&head).is_some_and(|(length, _)| {
         let length = fpdu_length(length);
-        let markers = |behind: usize| 1 + (behind - 1) / BETWEEN;
+        let markers = |remaining: usize| 1 + (remaining - 1) / BETWEEN;
         length > before.len() && ends_at(bytes, length + MARKER_LENGTH * markers(length - before.len()))
     })
 }
 
 /// Whether `end` is the end of `bytes`, or the start of an FPDU.
 fn ends_at(bytes: &[u8], end: usize) -> bool {
-    end == bytes.len() || bytes.get(end..).is_some_and(|behind| regular(behind).is_some())
+    end == bytes.len() || bytes.get(end..).is_some_and(|rest| regular(rest).is_some())
 }
 
 /// Finds the start of the first FPDU in a run.
@@ -107,7 +107,7 @@ pub(super) fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
     }
     (1..run.bytes.len()).find_map(|at| {
         let (length, _) = regular(&run.bytes[at..])?;
-        is_whole_at(run, at, length, crc_use).then_some(at as u32)
+        is_complete_at(run, at, length, crc_use).then_some(at as u32)
     })
 }
 

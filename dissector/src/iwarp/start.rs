@@ -17,7 +17,7 @@ pub(crate) struct Started {
     /// Captured bytes of its private data.
     pub(crate) data: Vec<u8>,
     /// Sequence number after it, where the FPDUs begin.
-    pub(super) behind: u32,
+    pub(super) end: u32,
 }
 
 /// The checks already made on the start of an end, so that each fault is reported once.
@@ -36,7 +36,7 @@ impl Started {
 
     /// Sequence number of its first byte.
     pub(super) fn begins(&self) -> u32 {
-        self.behind.wrapping_sub(StartFrame::LENGTH as u32 + u32::from(self.frame.private_data_length))
+        self.end.wrapping_sub(StartFrame::LENGTH as u32 + u32::from(self.frame.private_data_length))
     }
 
     /// Finds the fault of the start frame alone.
@@ -58,7 +58,7 @@ impl Started {
 
     /// Finds the fault of a Reply to this Request. A Reply that rejects names the depths that it
     /// would need (RFC 6581, section 9.1).
-    fn fault_behind(&self, request: &Started) -> Option<Fault> {
+    fn reply_fault(&self, request: &Started) -> Option<Fault> {
         if self.frame.rejected {
             return None;
         }
@@ -69,7 +69,7 @@ impl Started {
 
     /// Returns the delivery that reports a fault.
     pub(super) fn faulty(&self, fault: Fault) -> Delivery<'static> {
-        let position = Position::of_sequence(self.behind);
+        let position = Position::of_sequence(self.end);
         Delivery::Faulty { seen: self.seen, piece: START, position, fault }
     }
 }
@@ -87,7 +87,7 @@ impl Judged {
     ) -> Option<Delivery<'static>> {
         if !core::mem::replace(&mut self.depth, true)
             && !own.frame.is_request()
-            && let Some(fault) = own.fault_behind(other)
+            && let Some(fault) = own.reply_fault(other)
         {
             return Some(own.faulty(fault));
         }
@@ -95,7 +95,7 @@ impl Judged {
         if core::mem::replace(&mut self.markers, true) || other.frame.markers == found {
             return None;
         }
-        let (position, fault) = (Position::of_sequence(own.behind), Fault::Markers { found });
+        let (position, fault) = (Position::of_sequence(own.end), Fault::Markers { found });
         Some(Delivery::Faulty { seen, piece: super::SEGMENT, position, fault })
     }
 
@@ -113,10 +113,10 @@ impl Judged {
         sequence: u32,
         acknowledged: Option<u32>,
     ) -> bool {
-        if own.frame.is_request() || sequence != own.behind || core::mem::replace(&mut self.first, true) {
+        if own.frame.is_request() || sequence != own.end || core::mem::replace(&mut self.first, true) {
             return false;
         }
-        acknowledged.is_some_and(|next| next.wrapping_sub(other.behind) as i32 <= 0)
+        acknowledged.is_some_and(|next| next.wrapping_sub(other.end) as i32 <= 0)
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
             private_data_length: data.len() as u16,
             ..StartFrame::default()
         };
-        Started { seen: Seen { frame: 7, time: Time(0) }, frame, data: data.to_vec(), behind: 1000 }
+        Started { seen: Seen { frame: 7, time: Time(0) }, frame, data: data.to_vec(), end: 1000 }
     }
 
     /// A Request with this IRD, and a Reply with this ORD.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_by_themselves() {
+    fn invalid_start_frames_are_faults() {
         let [request, _] = both(1, 1);
         assert_eq!(request.fault(), None);
         let with = |change: fn(&mut StartFrame)| {
@@ -164,16 +164,16 @@ mod tests {
 
     /// The frame has 20 bytes and the private data.
     #[test]
-    fn where_a_frame_begins() {
+    fn frame_start_is_computed_from_its_end() {
         let [request, _] = both(1, 1);
         assert_eq!(request.begins(), 976);
-        assert_eq!(Started { behind: 5, ..started(StartFrame::REPLY, &[]) }.begins(), 0xffff_fff1);
+        assert_eq!(Started { end: 5, ..started(StartFrame::REPLY, &[]) }.begins(), 0xffff_fff1);
     }
 
     /// Each fault of an end is reported once: too many READs, and markers that contradict the
     /// request for them.
     #[test]
-    fn faults_are_told_once() {
+    fn each_fault_is_reported_once() {
         let seen = Seen { frame: 9, time: Time(1) };
         for (wanted, found) in [(true, true), (true, false), (false, true), (false, false)] {
             let [mut request, reply] = both(4, 5);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_within_each_other() {
+    fn ord_above_ird_is_a_depth_fault() {
         let find = |inbound, outbound| {
             let [request, reply] = both(inbound, outbound);
             let found = Judged::default().find(&reply, &request, None);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fpdu_is_the_initiators() {
+    fn responder_fpdu_before_initiator_fpdu_is_early() {
         let [request, reply] = both(1, 1);
         let early = |sequence, next| Judged::default().is_early(&reply, &request, sequence, next);
         assert!(early(1000, Some(1000)) && early(1000, Some(980)));

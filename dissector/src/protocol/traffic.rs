@@ -289,7 +289,7 @@ mod tests {
     use alloc::string::ToString as _;
 
     #[test]
-    fn traffic() {
+    fn ports_and_payload_identify_traffic() {
         assert_eq!(Traffic::of([50_000, 2049], b""), Some(Traffic::Nfs));
         assert_eq!(Traffic::of([111, 50_000], b""), Some(Traffic::Portmap));
         assert_eq!(Traffic::of([50_000, 20_048], b""), Some(Traffic::Mount));

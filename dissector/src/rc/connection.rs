@@ -258,11 +258,11 @@ impl ReliableConnection {
     }
 
     fn handle_response(&mut self, from: End, packet: &Packet<'_>, deliver: &mut Deliver<'_>) {
-        let (sender, asker) = ends(&mut self.halves, from);
+        let (sender, requester) = ends(&mut self.halves, from);
         let Half { counts, first_frames, .. } = &mut *sender;
         let Packet { seen, operation, psn, .. } = *packet;
         let position = psn.into();
-        if self.judged && asker.requests.cannot_have_sent(psn) {
+        if self.judged && requester.requests.cannot_have_sent(psn) {
             deliver(from, faulty(packet, Fault::Unsent));
         }
         let received = match packet.response() {
@@ -290,24 +290,24 @@ impl ReliableConnection {
         if received != psn
             && let Some(refusal) = refusal(packet)
         {
-            let request = asker.requests.find_request(psn);
+            let request = requester.requests.find_request(psn);
             deliver(from, Delivery::Refused { seen, position, refusal, request });
         }
         if operation.is_read_response() {
             counts.read_response_bytes += u64::from(packet.payload_length);
             if matches!(operation.position(), PacketPosition::First | PacketPosition::Middle) {
-                asker.requests.note_path_mtu(packet.payload_length);
+                requester.requests.note_path_mtu(packet.payload_length);
             }
-            if !take_read_response(from, packet, asker, self.judged, deliver) {
-                if asker.requests.may_yet_show(psn) {
+            if !take_read_response(from, packet, requester, self.judged, deliver) {
+                if requester.requests.may_yet_show(psn) {
                     sender.early.keep(HeldPacket::new(packet));
                 } else {
-                    note_unmatched(from, packet, (sender, asker), self.judged, deliver);
+                    note_unmatched(from, packet, (sender, requester), self.judged, deliver);
                 }
             }
         }
-        asker.note_acknowledged(received, seen);
-        let Half { requests, reads, .. } = asker;
+        requester.note_acknowledged(received, seen);
+        let Half { requests, reads, .. } = requester;
         requests.acknowledge(received, seen.time, &mut |delivery| {
             hand_up(from.other(), delivery, reads, deliver);
         });
@@ -317,15 +317,15 @@ impl ReliableConnection {
     /// enough.
     ///
     /// If `now` is `None`, no more packets follow and all responses are released. The request of an
-    /// overdue response may be held because of a gap; that gap is given up first.
+    /// overdue response may be held because of a gap; that gap is skipped first.
     #[cold]
     fn settle_early(&mut self, now: Option<Seen>, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             while let Some(held) = self.take_early(from, now, deliver) {
-                let (sender, asker) = ends(&mut self.halves, from);
+                let (sender, requester) = ends(&mut self.halves, from);
                 let packet = held.packet();
-                if !take_read_response(from, &packet, asker, self.judged, deliver) {
-                    note_unmatched(from, &packet, (sender, asker), self.judged, deliver);
+                if !take_read_response(from, &packet, requester, self.judged, deliver) {
+                    note_unmatched(from, &packet, (sender, requester), self.judged, deliver);
                 }
             }
         }
@@ -334,8 +334,8 @@ impl ReliableConnection {
     /// Removes a READ response of end `from` that need not wait any longer.
     fn take_early(&mut self, from: End, now: Option<Seen>, deliver: &mut Deliver<'_>) -> Option<HeldPacket> {
         loop {
-            let (sender, asker) = ends(&mut self.halves, from);
-            let Half { requests, reads, .. } = asker;
+            let (sender, requester) = ends(&mut self.halves, from);
+            let Half { requests, reads, .. } = requester;
             let is_ready = |held: &HeldPacket| reads.expects(held.psn) || !requests.may_yet_show(held.psn);
             let ready = sender.early.iter().position(is_ready);
             if let Some(ready) = ready {
@@ -345,7 +345,7 @@ impl ReliableConnection {
             if !is_due {
                 return None;
             }
-            if !self.give_up_received(from.other(), deliver) {
+            if !self.skip_acknowledged_gaps(from.other(), deliver) {
                 return self.halves[from].early.take_first();
             }
         }
@@ -367,12 +367,12 @@ impl ReliableConnection {
         self.halves.iter().filter_map(of).min()
     }
 
-    /// Gives up a gap whose packets the receiver acknowledged, without waiting for reordering.
+    /// Skips a gap whose packets the receiver acknowledged, without waiting for reordering.
     ///
     /// Returns whether there was such a gap.
-    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
+    pub(crate) fn skip_acknowledged_gaps(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let Half { requests, reads, .. } = &mut self.halves[end];
-        requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
+        requests.skip_acknowledged_gap(&mut |delivery| hand_up(end, delivery, reads, deliver))
     }
 
     /// The PSN of the last held Send of an end whose first packet satisfies `is_it`.
@@ -380,21 +380,21 @@ impl ReliableConnection {
         self.halves[end].requests.find_held_send(is_it)
     }
 
-    /// Gives up the gaps of an end before a held packet that the other end is known to have
+    /// Skips the gaps of an end before a held packet that the other end is known to have
     /// received.
     ///
     /// Packets are received in order (IBTA volume 1, section 9.7.5), so the packets of the gaps
     /// were received too.
-    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
+    pub(crate) fn skip_gaps_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
         let Half { requests, reads, .. } = &mut self.halves[end];
-        requests.give_up_before(psn, &mut |delivery| hand_up(end, delivery, reads, deliver));
+        requests.skip_gaps_before(psn, &mut |delivery| hand_up(end, delivery, reads, deliver));
     }
 
-    /// Gives up everything that is held for both ends and frees its memory.
-    pub(crate) fn give_up_buffered(&mut self, deliver: &mut Deliver<'_>) {
+    /// Releases everything that is held for both ends and frees its memory.
+    pub(crate) fn release_buffered(&mut self, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
-            requests.give_up_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
+            requests.release_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
         }
         self.settle_early(None, deliver);
         self.halves.iter_mut().for_each(|half| half.reads = Reads::default());
@@ -422,11 +422,11 @@ fn ends(halves: &mut [Half; 2], from: End) -> (&mut Half, &mut Half) {
 fn take_read_response(
     from: End,
     packet: &Packet<'_>,
-    asker: &mut Half,
+    requester: &mut Half,
     judged: bool,
     deliver: &mut Deliver<'_>,
 ) -> bool {
-    let Half { requests, reads, .. } = asker;
+    let Half { requests, reads, .. } = requester;
     let Some(placement) = reads.answer(packet) else { return false };
     if judged {
         let wrong = requests.path_mtu().and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
@@ -443,12 +443,12 @@ fn take_read_response(
 fn note_unmatched(
     from: End,
     packet: &Packet<'_>,
-    (sender, asker): (&mut Half, &Half),
+    (sender, requester): (&mut Half, &Half),
     judged: bool,
     deliver: &mut Deliver<'_>,
 ) {
     sender.counts.unmatched_responses += 1;
-    if judged && asker.requests.shows(packet.psn) {
+    if judged && requester.requests.shows(packet.psn) {
         deliver(from, faulty(packet, Fault::Unasked));
     }
 }
@@ -461,7 +461,7 @@ fn faulty(packet: &Packet<'_>, fault: Fault) -> Delivery<'static> {
 #[inline]
 fn hand_up(from: End, delivery: Delivery<'_>, reads: &mut Reads, deliver: &mut Deliver<'_>) {
     if let Delivery::ReadRequest(request) = &delivery {
-        reads.ask(request);
+        reads.add(request);
     }
     deliver(from, delivery);
 }

@@ -154,7 +154,7 @@ mod tests {
     /// Valid payload lengths of each operation (sections 9.7.2 and 9.8.2), with a path MTU of 1024
     /// and with an unknown one.
     #[test]
-    fn lengths() {
+    fn invalid_payload_lengths_are_faults() {
         let fits = |operation: Operation, length: u32, path_mtu: Option<u32>| {
             let extension = if operation.is_write() { reth(1) } else { Extension::None };
             let found =
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_bth() {
+    fn invalid_bth_fields_are_faults() {
         let agreed = |partition_key| Agreed { path_mtu: None, partition_key };
         let send = packet(SendOnly, 5, Extension::None);
         // The payload needs three bytes of padding.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_rpc_over_rdma_does_not_use() {
+    fn operations_unused_by_rpc_over_rdma_are_foreign() {
         for (operation, is_foreign) in [
             (SendOnly, false),
             (SendOnlyWithInvalidate, false),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_are_announced() {
+    fn dma_length_of_zero_or_above_2_gib_is_a_fault() {
         for (length, fault) in [
             (0, Some(Fault::Nothing)),
             (1, None),
@@ -242,7 +242,7 @@ mod tests {
     /// IBTA volume 1, tables 43 to 45: 000 ACK, 001 RNR NAK, 011 NAK with codes 0 to 4. READ
     /// responses may only carry an ACK.
     #[test]
-    fn syndromes() {
+    fn invalid_syndromes_are_faults() {
         for syndrome in 0..=0xff_u8 {
             let aeth = Extension::Aeth(Aeth { syndrome: Syndrome(syndrome), message_sequence_number: 0 });
             // The highest bit is reserved.
@@ -261,7 +261,7 @@ mod tests {
 
     /// A READ of 600 bytes with a path MTU of 256: responses of 256, 256 and 88 bytes.
     #[test]
-    fn responses() {
+    fn responses_that_do_not_fit_are_faults() {
         use Operation::{
             ReadResponseFirst as First, ReadResponseLast as Last, ReadResponseMiddle as Middle,
             ReadResponseOnly as Only,
@@ -294,7 +294,7 @@ mod tests {
             );
         }
         // The fault contains the index and the bytes left.
-        let told = of_response(&packet(Last, 87, Extension::None), 2, 600, 256);
-        assert_eq!(told, Some(Fault::Response { left: 88, index: 2, length: 87 }));
+        let fault = of_response(&packet(Last, 87, Extension::None), 2, 600, 256);
+        assert_eq!(fault, Some(Fault::Response { left: 88, index: 2, length: 87 }));
     }
 }

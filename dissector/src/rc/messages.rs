@@ -42,7 +42,7 @@ enum Open {
         reth: Reth,
         step: u32,
         /// No packet is missing so far.
-        whole: bool,
+        complete: bool,
     },
 }
 
@@ -190,12 +190,12 @@ impl Messages {
                 *closed = true;
             }
             // The RETH of an RDMA WRITE has its whole length.
-            Open::Write { first, reth, step, whole }
+            Open::Write { first, reth, step, complete }
                 if continues
                     && next.operation.is_write()
                     && (first.distance(next.psn) as u32) < reth.dma_length.div_ceil((*step).max(1)) =>
             {
-                *whole = false;
+                *complete = false;
             }
             _ => self.close(deliver),
         }
@@ -287,7 +287,7 @@ impl Messages {
     ) {
         if let Some(reth) = packet.extension.reth() {
             self.open = if place == PacketPosition::First {
-                Open::Write { first: packet.psn, reth, step: packet.payload_length, whole: true }
+                Open::Write { first: packet.psn, reth, step: packet.payload_length, complete: true }
             } else {
                 self.note_written(packet, packet.payload_length.into(), reth, deliver);
                 Open::None
@@ -297,7 +297,7 @@ impl Messages {
             }
             return;
         }
-        let Open::Write { first, reth, step, whole } = &mut self.open else {
+        let Open::Write { first, reth, step, complete } = &mut self.open else {
             self.note_other(packet, deliver);
             self.close(deliver);
             deliver(Delivery::Unplaced { bytes: packet.payload_length });
@@ -305,10 +305,10 @@ impl Messages {
         };
         let index = u64::from(first.distance(packet.psn).unsigned_abs());
         *step = step_of(packet, place, index, reth).filter(|longer| longer > step).unwrap_or(*step);
-        let (first, reth, step, whole) = (*first, *reth, *step, *whole);
+        let (first, reth, step, complete) = (*first, *reth, *step, *complete);
         deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
         if place == PacketPosition::Last {
-            if whole && self.path_mtu == Some(step) {
+            if complete && self.path_mtu == Some(step) {
                 let bytes = index * u64::from(step) + u64::from(packet.payload_length);
                 self.note_written(packet, bytes, reth, deliver);
             }

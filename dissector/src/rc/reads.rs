@@ -38,7 +38,7 @@ struct Request {
     new: bool,
     /// Another request asks for some of the same data. Responses are noted for both.
     shared: bool,
-    asked: Seen,
+    seen: Seen,
     answered: Answered,
 }
 
@@ -70,19 +70,19 @@ impl Answered {
 
     #[cold]
     fn note_apart(&mut self, index: u32) -> bool {
-        let (first, behind) = &mut self.missing;
+        let (first, end_of_missing) = &mut self.missing;
         if index > self.end {
-            if *first == *behind {
+            if *first == *end_of_missing {
                 (*first, self.between) = (self.end, 0);
             } else {
-                (*behind..self.end.min(first.saturating_add(64)))
+                (*end_of_missing..self.end.min(first.saturating_add(64)))
                     .for_each(|came| self.between |= 1 << (came - *first));
             }
-            *behind = index;
+            *end_of_missing = index;
             self.end = index.saturating_add(1);
             return false;
         }
-        if !(*first..*behind).contains(&index) {
+        if !(*first..*end_of_missing).contains(&index) {
             return true;
         }
         let bit = 1u64.checked_shl(index - *first).unwrap_or(0);
@@ -90,19 +90,19 @@ impl Answered {
             return true;
         }
         self.between |= bit;
-        let came = self.between.trailing_ones().min(*behind - *first);
+        let came = self.between.trailing_ones().min(*end_of_missing - *first);
         *first += came;
         self.between = self.between.checked_shr(came).unwrap_or(0);
-        *behind -= u32::from(index + 1 == *behind && index >= *first);
+        *end_of_missing -= u32::from(index + 1 == *end_of_missing && index >= *first);
         false
     }
 
     /// The state of the responses from `index` on, for a request for the rest.
     fn from(self, index: u32) -> Answered {
-        let (first, behind) = self.missing;
+        let (first, end_of_missing) = self.missing;
         let rest = |at: u32| at.saturating_sub(index);
         let between = self.between.checked_shr(index.saturating_sub(first)).unwrap_or(0);
-        Answered { end: rest(self.end), missing: (rest(first), rest(behind)), between }
+        Answered { end: rest(self.end), missing: (rest(first), rest(end_of_missing)), between }
     }
 }
 
@@ -111,8 +111,8 @@ impl Reads {
     const MOST: usize = 512;
 
     /// Adds a request.
-    pub(super) fn ask(&mut self, request: &ReadRequest) {
-        let ReadRequest { seen: asked, position: first, extent: packets, memory, is_new: new, .. } = *request;
+    pub(super) fn add(&mut self, request: &ReadRequest) {
+        let ReadRequest { seen, position: first, extent: packets, memory, is_new: new, .. } = *request;
         if self.requests.len() == Reads::MOST {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
@@ -130,7 +130,7 @@ impl Reads {
         });
         self.unresolved |= packets.is_none();
         let shared = before.is_some();
-        self.requests.push_back(Request { first, packets, memory, step: None, new, shared, asked, answered });
+        self.requests.push_back(Request { first, packets, memory, step: None, new, shared, seen, answered });
     }
 
     /// Sets the number of READs that the other end serves at once, from the CM exchange.
@@ -149,10 +149,10 @@ impl Reads {
         if self.requests.len().saturating_sub(self.last) <= usize::from(allowed) {
             return None;
         }
-        let waited = |request: &&Request| request.new && now.time.since(request.asked.time) > REORDERING.0;
+        let waited = |request: &&Request| request.new && now.time.since(request.seen.time) > REORDERING.0;
         let mut waiting = self.requests.range(self.last..).filter(waited);
-        let first = waiting.next()?.asked.frame;
-        let (count, last) = waiting.fold((1, first), |(count, _), request| (count + 1, request.asked.frame));
+        let first = waiting.next()?.seen.frame;
+        let (count, last) = waiting.fold((1, first), |(count, _), request| (count + 1, request.seen.frame));
         if !self.requests[self.last].new || count <= u32::from(allowed) {
             return None;
         }
@@ -312,12 +312,12 @@ mod tests {
     };
 
     #[test]
-    fn responses_stand_where_their_psns_say_in_any_order() {
+    fn responses_are_placed_by_psn_in_any_order() {
         let mut reads = Reads::default();
         // 600 bytes at a path MTU of 256: three responses, across the wrap. Then a request of its
         // own.
-        reads.ask(&request(0xff_ffff, memory(0x1000, 600), Some(3)));
-        reads.ask(&request(2, memory(0x9000, 10), Some(1)));
+        reads.add(&request(0xff_ffff, memory(0x1000, 600), Some(3)));
+        reads.add(&request(2, memory(0x9000, 10), Some(1)));
         assert_eq!(answer(&mut reads, Only, 2, 10), Some(0x9000));
         assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "it ends where the request ends");
         assert_eq!(answer(&mut reads, First, 0xff_ffff, 256), Some(0x1000));
@@ -327,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_ends_where_the_next_begins_if_the_path_mtu_is_not_known() {
+    fn next_request_bounds_a_read_of_unknown_path_mtu() {
         let mut reads = Reads::default();
-        reads.ask(&request(10, memory(0x1000, 512), None));
-        reads.ask(&request(12, memory(0x9000, 512), None));
+        reads.add(&request(10, memory(0x1000, 512), None));
+        reads.add(&request(12, memory(0x9000, 512), None));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, Last, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, First, 12, 256), Some(0x9000));
@@ -339,22 +339,22 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_the_rest_is_answered_from_its_own_beginning() {
+    fn request_for_the_rest_is_placed_at_its_own_address() {
         let mut reads = Reads::default();
-        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
+        reads.add(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         // The second response is lost. The rest is requested again, from its PSN and address on.
-        reads.ask(&request(11, memory(0x1100, 768), Some(3)));
+        reads.add(&request(11, memory(0x1100, 768), Some(3)));
         assert_eq!(answer(&mut reads, First, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, Middle, 12, 256), Some(0x1200));
         assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x1300));
     }
 
     #[test]
-    fn without_a_path_mtu_the_latest_request_before_a_response_is_meant() {
+    fn response_matches_latest_request_without_path_mtu() {
         let mut reads = Reads::default();
-        reads.ask(&request(10, memory(0x1000, 600), None));
-        reads.ask(&request(13, memory(0x2000, 600), None));
+        reads.add(&request(10, memory(0x1000, 600), None));
+        reads.add(&request(13, memory(0x2000, 600), None));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, First, 13, 256), Some(0x2000));
         assert_eq!(answer(&mut reads, Last, 12, 88), Some(0x1200));
@@ -363,17 +363,17 @@ mod tests {
     }
 
     #[test]
-    fn without_a_path_mtu_a_request_has_no_more_responses_than_the_smallest_one_makes() {
+    fn response_count_is_bounded_by_smallest_path_mtu() {
         let mut reads = Reads::default();
-        reads.ask(&request(10, memory(0x1000, 600), None));
+        reads.add(&request(10, memory(0x1000, 600), None));
         assert!(reads.expects(Psn::new(12)));
         assert!(!reads.expects(Psn::new(13)), "256, 256 and 88 bytes");
-        reads.ask(&request(20, memory(0x1000, 0), None));
+        reads.add(&request(20, memory(0x1000, 0), None));
         assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one empty response");
-        reads.ask(&request(30, memory(0x1000, 1 << 31), None));
+        reads.add(&request(30, memory(0x1000, 1 << 31), None));
         assert!(reads.expects(Psn::new(30 + 0xffff)));
         // Nor more than there are PSNs before the next request.
-        reads.ask(&request(35, memory(0x9000, 10), Some(1)));
+        reads.add(&request(35, memory(0x9000, 10), Some(1)));
         assert!(reads.expects(Psn::new(34)) && reads.expects(Psn::new(35)));
         assert!(!reads.expects(Psn::new(36)));
     }
@@ -381,13 +381,13 @@ mod tests {
     /// The first response that is not the last of its request shows the path MTU, and with it the
     /// number of responses to every request. A last response does not.
     #[test]
-    fn a_response_that_others_follow_tells_how_many_there_are() {
+    fn first_or_middle_response_shows_response_count() {
         for requests in [&[10][..], &[10, 20], &[10, 20, 30]] {
             for (operation, psn, length, packets) in
                 [(First, 10, 512, 2), (Middle, 11, 512, 2), (Last, 12, 88, 3)]
             {
                 let mut reads = Reads::default();
-                requests.iter().for_each(|psn| reads.ask(&request(*psn, memory(0x1000, 600), None)));
+                requests.iter().for_each(|psn| reads.add(&request(*psn, memory(0x1000, 600), None)));
                 assert!(answer(&mut reads, operation, psn, length).is_some());
                 let last = requests[requests.len() - 1];
                 let found: Vec<u32> = (last..last + 10).filter(|psn| reads.expects(Psn::new(*psn))).collect();
@@ -399,7 +399,7 @@ mod tests {
     /// Too many outstanding READs are reported once, when the first is answered. Only READs that
     /// waited for more than two milliseconds count.
     #[test]
-    fn reads_above_what_the_other_end_takes() {
+    fn excess_outstanding_reads_are_reported_once() {
         const WAITED: i64 = 2_000_000;
         let fault = |outstanding, last| Some(Fault::Reads { outstanding, allowed: 2, first: 1, last });
         // Of four requests in frames 1 to 4: which are new, which one is answered, and the time
@@ -419,7 +419,7 @@ mod tests {
             reads.limit(2);
             for (index, is_new) in (0u32..).zip(new) {
                 let seen = Seen { frame: u64::from(index) + 1, time: Time(0) };
-                reads.ask(&ReadRequest { seen, is_new, ..request(10 + index, memory(0x1000, 4), Some(1)) });
+                reads.add(&ReadRequest { seen, is_new, ..request(10 + index, memory(0x1000, 4), Some(1)) });
             }
             answer(&mut reads, Only, psn, 4);
             let now = Seen { frame: 9, time: Time(after) };
@@ -432,7 +432,7 @@ mod tests {
 
     /// A response that does not fit its request is no fault if it may answer another request.
     #[test]
-    fn faults_of_responses_to_one_request_alone() {
+    fn only_unambiguous_responses_are_faults() {
         let short = |reads: &mut Reads, psn: u32| {
             let packet = Packet {
                 seen: SEEN,
@@ -447,26 +447,26 @@ mod tests {
             reads.fault(&packet, &placement, 256).is_some()
         };
         let mut reads = Reads::default();
-        reads.ask(&request(10, memory(0x1000, 4), Some(1)));
-        reads.ask(&ReadRequest { is_new: false, ..request(11, memory(0x1000, 4), Some(1)) });
-        reads.ask(&request(12, memory(0x1000, 4), Some(1)));
-        reads.ask(&ReadRequest { is_new: false, ..request(12, memory(0x1000, 4), Some(1)) });
+        reads.add(&request(10, memory(0x1000, 4), Some(1)));
+        reads.add(&ReadRequest { is_new: false, ..request(11, memory(0x1000, 4), Some(1)) });
+        reads.add(&request(12, memory(0x1000, 4), Some(1)));
+        reads.add(&ReadRequest { is_new: false, ..request(12, memory(0x1000, 4), Some(1)) });
         assert_eq!([10, 11, 12].map(|psn| short(&mut reads, psn)), [true, false, false]);
     }
 
     #[test]
-    fn a_response_that_came_before_is_repeated_and_a_late_one_is_not() {
+    fn repeated_and_late_responses_are_distinguished() {
         let mut answered = Answered::default();
-        let mut told =
+        let mut repeated =
             |indexes: &[u32]| indexes.iter().map(|index| answered.note(*index)).collect::<Vec<_>>();
-        assert_eq!(told(&[0, 1, 0, 1]), [false, false, true, true]);
+        assert_eq!(repeated(&[0, 1, 0, 1]), [false, false, true, true]);
         // 2 and 3 are missing. Each arrives late and is then repeated.
-        assert_eq!(told(&[4, 1, 2, 2, 3, 3, 4, 5]), [false, true, false, true, false, true, true, false]);
+        assert_eq!(repeated(&[4, 1, 2, 2, 3, 3, 4, 5]), [false, true, false, true, false, true, true, false]);
         // Late responses in reverse order.
-        assert_eq!(told(&[9, 8, 8, 6, 7, 7, 6]), [false, false, true, false, false, true, true]);
+        assert_eq!(repeated(&[9, 8, 8, 6, 7, 7, 6]), [false, false, true, false, false, true, true]);
         // Two separate gaps.
         assert_eq!(
-            told(&[11, 13, 11, 10, 10, 12, 11, 12]),
+            repeated(&[11, 13, 11, 10, 10, 12, 11, 12]),
             [false, false, true, false, true, false, true, true]
         );
         let mut rest = Answered { end: 14, missing: (6, 9), between: 0b10 }.from(7);
@@ -480,43 +480,43 @@ mod tests {
     /// The last missing response is noted even if it is more than 64 after the first one: the end
     /// of the missing range moves down.
     #[test]
-    fn the_last_missing_response_is_told_apart() {
+    fn last_missing_response_is_tracked_beyond_64() {
         let mut answered = Answered::default();
-        let told = [0, 101, 100, 100, 99, 99, 97, 97].map(|index| answered.note(index));
-        assert_eq!(told, [false, false, false, true, false, true, false, false], "1 to 98 are missing");
+        let repeated = [0, 101, 100, 100, 99, 99, 97, 97].map(|index| answered.note(index));
+        assert_eq!(repeated, [false, false, false, true, false, true, false, false], "1 to 98 are missing");
     }
 
     proptest! {
         #[test]
-        fn responses_within_64_are_told_apart(indexes in proptest::collection::vec(0u32..64, 0..100), from in 0u32..64) {
+        fn responses_within_64_are_tracked_exactly(indexes in proptest::collection::vec(0u32..64, 0..100), from in 0u32..64) {
             let mut answered = Answered::default();
-            let mut came = [false; 64];
+            let mut seen = [false; 64];
             for index in indexes {
-                prop_assert_eq!(answered.note(index), core::mem::replace(&mut came[index as usize], true), "{}", index);
+                prop_assert_eq!(answered.note(index), core::mem::replace(&mut seen[index as usize], true), "{}", index);
             }
             let rest = answered.from(from);
             for index in from..64 {
-                prop_assert_eq!({ rest }.note(index - from), came[index as usize], "{} from {}", index, from);
+                prop_assert_eq!({ rest }.note(index - from), seen[index as usize], "{} from {}", index, from);
             }
         }
 
         /// A response is never reported as repeated when it was not.
         #[test]
-        fn what_is_far_behind_a_missing_response_is_not_said_to_come_again(
+        fn new_responses_are_never_reported_as_repeated(
             indexes in proptest::collection::vec(0u32..1000, 0..300),
         ) {
             let mut answered = Answered::default();
-            let mut came = [false; 1000];
+            let mut seen = [false; 1000];
             for index in indexes {
-                let before = core::mem::replace(&mut came[index as usize], true);
-                let told = answered.note(index);
-                prop_assert!(before || !told, "{}", index);
+                let before = core::mem::replace(&mut seen[index as usize], true);
+                let repeated = answered.note(index);
+                prop_assert!(before || !repeated, "{}", index);
             }
         }
     }
 
     #[test]
-    fn a_repeated_request_is_answered_again() {
+    fn responses_to_a_repeated_request_are_repeated() {
         let mut reads = Reads::default();
         let repeated = |reads: &mut Reads, psn: u32| {
             let packet = Packet {
@@ -529,15 +529,15 @@ mod tests {
             };
             reads.answer(&packet).map(|placement| placement.repeated)
         };
-        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
+        reads.add(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!([10, 11, 11].map(|psn| repeated(&mut reads, psn)), [false, false, true].map(Some));
         // A request for the rest, from the second response on.
         let again =
             ReadRequest { repeated: true, is_new: false, ..request(11, memory(0x1100, 768), Some(3)) };
-        reads.ask(&again);
+        reads.add(&again);
         assert_eq!([11, 12, 10].map(|psn| repeated(&mut reads, psn)), [true, false, true].map(Some));
         // Another request starts with no responses seen.
-        reads.ask(&request(14, memory(0x1000, 1024), Some(4)));
+        reads.add(&request(14, memory(0x1000, 1024), Some(4)));
         assert_eq!(repeated(&mut reads, 14), Some(false));
         // Data that was requested again and arrived once is then repeated.
         assert_eq!(
@@ -549,7 +549,7 @@ mod tests {
     /// The rest of a READ arrives for the first time after it was requested again, and once more
     /// after another READ.
     #[test]
-    fn a_rest_that_comes_twice() {
+    fn rest_of_a_read_is_repeated_on_second_arrival() {
         let mut reads = Reads::default();
         let repeated = |reads: &mut Reads, psn: u32| {
             let packet = Packet {
@@ -562,27 +562,27 @@ mod tests {
             };
             reads.answer(&packet).map(|placement| placement.repeated)
         };
-        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
+        reads.add(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!(repeated(&mut reads, 10), Some(false));
-        reads.ask(&ReadRequest { is_new: false, ..request(11, memory(0x1100, 768), Some(3)) });
+        reads.add(&ReadRequest { is_new: false, ..request(11, memory(0x1100, 768), Some(3)) });
         assert_eq!([11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(false); 3]);
-        reads.ask(&request(14, memory(0x9000, 256), Some(1)));
+        reads.add(&request(14, memory(0x9000, 256), Some(1)));
         assert_eq!(
             [14, 11, 12, 13].map(|psn| repeated(&mut reads, psn)),
             [false, true, true, true].map(Some)
         );
         // All of it is requested again, and then the rest.
-        reads.ask(&ReadRequest { is_new: false, ..request(10, memory(0x1000, 1024), Some(4)) });
+        reads.add(&ReadRequest { is_new: false, ..request(10, memory(0x1000, 1024), Some(4)) });
         assert_eq!([10, 11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(true); 4]);
-        reads.ask(&ReadRequest { is_new: false, ..request(12, memory(0x1200, 512), Some(2)) });
+        reads.add(&ReadRequest { is_new: false, ..request(12, memory(0x1200, 512), Some(2)) });
         assert_eq!([12, 13, 14].map(|psn| repeated(&mut reads, psn)), [Some(true); 3]);
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_requests_are_bounded() {
         let mut reads = Reads::default();
         for index in 0..10_000 {
-            reads.ask(&request(index, memory(u64::from(index), 1), Some(1)));
+            reads.add(&request(index, memory(u64::from(index), 1), Some(1)));
         }
         assert_eq!(reads.requests.len(), Reads::MOST);
         let taken = Reads::MOST * size_of::<Request>();

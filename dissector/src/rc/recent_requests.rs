@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_found_by_their_psn_until_others_take_their_place() {
+    fn packets_are_found_by_psn_until_replaced() {
         let mut recent = RecentRequests::default();
         for index in 0..200 {
             recent.note(Psn::new(0xff_ffff).plus(index), seen(u64::from(index)));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_flow_takes_little_memory() {
+    fn table_grows_with_the_flow_up_to_128_entries() {
         let mut recent = RecentRequests::default();
         let taken: [usize; 4] = [8, 9, 100, 1000].map(|packets| {
             (0..packets).for_each(|index| recent.note(Psn::new(index), seen(u64::from(index))));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_psn_within_a_read_leads_to_its_request() {
+    fn psn_within_a_read_finds_its_request() {
         let mut recent = RecentRequests::default();
         recent.note(Psn::new(0xff_fffe), seen(7));
         recent.note_read(Psn::new(0xff_fffe), seen(7));
@@ -145,7 +145,7 @@ mod tests {
 
     /// RDMA READ requests may displace each other in the table of packets.
     #[test]
-    fn a_request_is_found_by_the_psns_that_it_covers() {
+    fn request_is_found_by_any_psn_it_covers() {
         let mut recent = RecentRequests::default();
         recent.note(Psn::new(9), seen(1));
         for index in 0..8 {

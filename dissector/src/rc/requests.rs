@@ -29,13 +29,13 @@ pub(super) struct Requests {
     messages: Messages,
     /// Highest PSN that the other end acknowledged.
     acknowledged: Option<Psn>,
-    /// The latest gaps that were given up: `(first PSN, packets)`. A packet in one of them is late,
-    /// not repeated.
+    /// The latest skipped gaps: `(first PSN, packets)`. A packet in one of them is late, not
+    /// repeated.
     lost: VecDeque<(Psn, u32)>,
     /// The first PSN seen. From there on, only the lost gaps are missing.
     begun: Option<Psn>,
-    /// Number of gaps given up.
-    given_up: u64,
+    /// Number of skipped gaps.
+    skipped_gaps: u64,
     /// The first PSN, as announced in the CM exchange, until a request arrives.
     announced: Option<Psn>,
     /// The latest request packets, if observations are enabled.
@@ -158,7 +158,7 @@ impl Requests {
         begun.distance(psn) >= 0
             && expected.distance(psn) < 0
             && !is_lost
-            && self.given_up <= self.lost.len() as u64
+            && self.skipped_gaps <= self.lost.len() as u64
     }
 
     /// Whether the request that covers this PSN may still arrive, because it is missing or late.
@@ -261,11 +261,11 @@ impl Requests {
         };
         let ahead = expected.distance(packet.psn);
         if ahead.abs() > Requests::WINDOW {
-            // The queue pair is used anew, and the capture lacks its setup.
-            self.give_up_all(deliver);
+            // The queue pair is reused, and the capture lacks its setup.
+            self.skip_gaps(deliver);
             self.messages.close(deliver);
             self.lost.clear();
-            (self.given_up, self.begun) = (0, None);
+            (self.skipped_gaps, self.begun) = (0, None);
             deliver(Delivery::Restarted);
             self.acknowledged = None;
             (self.expected, self.open_read) = (None, None);
@@ -277,13 +277,12 @@ impl Requests {
             }
             self.settle(packet.seen.time, true, deliver);
         } else {
-            self.handle_behind(packet, deliver);
+            self.handle_before_expected(packet, deliver);
         }
     }
 
-    /// Processes a packet before the expected one: a repetition, or a late packet of a gap that was
-    /// given up.
-    fn handle_behind(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
+    /// Processes a packet before the expected one: a repetition, or a late packet of a skipped gap.
+    fn handle_before_expected(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let late = self.lost.iter().any(|(first, packets)| {
             let index = first.distance(packet.psn);
             index >= 0 && (index as u32) < *packets
@@ -335,8 +334,9 @@ impl Requests {
         let Packet { seen, psn, payload_length: bytes, .. } = *packet;
         let piece = packet.piece();
         let is_read = packet.operation == Operation::ReadRequest;
-        let asked = packet.extension.reth().filter(|_| is_read).map_or(0, |reth| reth.dma_length);
-        deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes, asked }));
+        let read_length = packet.extension.reth().filter(|_| is_read).map_or(0, |reth| reth.dma_length);
+        let position = psn.into();
+        deliver(Delivery::Repeated(Repetition { seen, first, piece, position, bytes, read_length }));
     }
 
     /// Processes an acknowledgement: the other end received everything up to `psn`.
@@ -350,7 +350,7 @@ impl Requests {
         }
     }
 
-    /// Gives up the gap once its packets can no longer be expected.
+    /// Skips the gap once its packets can no longer be expected.
     fn settle(&mut self, now: Time, count: bool, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(gap)) = (self.expected, &mut self.gap) else { return };
         gap.packets += u32::from(count);
@@ -371,11 +371,11 @@ impl Requests {
             deliver(Delivery::Overflow);
         }
         if overflow || patience {
-            self.give_up(deliver);
+            self.skip_gap(deliver);
         }
     }
 
-    /// Gives up the gaps whose time has run out by `now`.
+    /// Skips the gaps whose time has run out by `now`.
     pub(super) fn handle_time(&mut self, now: Time, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.settle(now, false, deliver);
@@ -394,10 +394,10 @@ impl Requests {
         }
     }
 
-    /// Gives up a gap whose packets the receiver acknowledged, without waiting for reordering.
+    /// Skips a gap whose packets the receiver acknowledged, without waiting for reordering.
     ///
     /// Returns whether there was such a gap.
-    pub(super) fn give_up_received(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) -> bool {
+    pub(super) fn skip_acknowledged_gap(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) -> bool {
         let received = match (self.expected, self.acknowledged) {
             (Some(expected), Some(psn)) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
             _ => false,
@@ -405,7 +405,7 @@ impl Requests {
         if !received || self.held.is_empty() {
             return false;
         }
-        self.give_up(deliver);
+        self.skip_gap(deliver);
         true
     }
 
@@ -419,10 +419,10 @@ impl Requests {
         sends.find(|held| is_it(&held.payload)).map(|held| held.psn)
     }
 
-    /// Gives up the gaps before a held packet.
-    pub(super) fn give_up_before(&mut self, psn: Psn, deliver: &mut dyn FnMut(Delivery<'_>)) {
+    /// Skips the gaps before a held packet.
+    pub(super) fn skip_gaps_before(&mut self, psn: Psn, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while self.held.iter().any(|held| held.psn == psn) && self.expected.is_some() {
-            self.give_up(deliver);
+            self.skip_gap(deliver);
         }
     }
 
@@ -431,7 +431,7 @@ impl Requests {
         if self.expected.is_none() {
             self.forget_held();
         }
-        self.give_up_all(deliver);
+        self.skip_gaps(deliver);
         self.messages.close(deliver);
     }
 
@@ -450,9 +450,9 @@ impl Requests {
             + self.recent.as_ref().map_or(0, RecentRequests::memory)
     }
 
-    /// Gives up all held packets and the open message, and frees their memory.
-    pub(super) fn give_up_buffered(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
-        self.give_up_all(deliver);
+    /// Releases all held packets and the open message, and frees their memory.
+    pub(super) fn release_buffered(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
+        self.skip_gaps(deliver);
         self.messages.close(deliver);
         self.forget_held();
         self.held = Roomy::default();
@@ -466,14 +466,14 @@ impl Requests {
         self.gap = None;
     }
 
-    fn give_up_all(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
+    fn skip_gaps(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while !self.held.is_empty() && self.expected.is_some() {
-            self.give_up(deliver);
+            self.skip_gap(deliver);
         }
     }
 
     /// Skips the gap before the first held packet.
-    fn give_up(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
+    fn skip_gap(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(next)) = (self.expected, self.held.front()) else { return };
         let packets = expected.distance(next.psn).unsigned_abs();
         deliver(Delivery::Missing { packets });
@@ -481,7 +481,7 @@ impl Requests {
             self.lost.pop_front();
         }
         self.lost.push_back((expected, packets));
-        self.given_up += 1;
+        self.skipped_gaps += 1;
         self.expected = Some(next.psn);
         self.messages.skip(packets, next, deliver);
         self.drain(deliver);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_two_ends_are_found_by_end() {
+    fn arrays_are_indexed_by_end() {
         let mut values = ["first", "second"];
         assert_eq!(End::BOTH.map(|end| values[end]), ["first", "second"]);
         values[End::First.other()] = "changed";

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_data_is_in_flight_until_it_is_sent_again() {
+    fn damaged_data_is_in_flight_until_retransmitted() {
         let mut flight = Flight::default();
         flight.damage(Time(10));
         flight.end(Time(12));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_packets_may_have_been_in_flight() {
+    fn missing_packets_extend_time_in_flight() {
         let mut flight = Flight::default();
         flight.begin(Time(10));
         flight.end(Time(20));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retransmission_shows_that_data_was_waiting() {
+    fn retransmission_counts_time_since_last_progress() {
         let mut flight = Flight::default();
         flight.begin(Time(10));
         assert!(flight.disturb(1) && !flight.disturb(1));

@@ -29,8 +29,8 @@ impl CallIdentity {
         header: &Header<'_>,
         send: &Send<'_>,
     ) -> CallIdentity {
-        let is_whole = send.length == Some(send.bytes.len() as u32);
-        let arguments = if is_whole { arguments(payload) } else { None };
+        let is_complete = send.length == Some(send.bytes.len() as u32);
+        let arguments = if is_complete { arguments(payload) } else { None };
         let arguments = arguments.map(hash);
         let is_reduced = !header.reads.is_empty();
         let reduced = is_reduced.then(|| {
@@ -125,23 +125,23 @@ mod tests {
         CallIdentity::of(&header, &send)
     }
 
-    fn whole(bytes: &[u8]) -> CallIdentity {
+    fn complete(bytes: &[u8]) -> CallIdentity {
         identity(bytes, Some(bytes.len() as u32))
     }
 
     fn is_same(one: &[u8], other: &[u8]) -> Option<bool> {
-        whole(one).is_same(&whole(other))
+        complete(one).is_same(&complete(other))
     }
 
     #[test]
-    fn one_call_and_another() {
+    fn identity_compares_procedure_and_arguments() {
         let plain = call(7, flavor::NONE, &[], b"args");
         assert_eq!(is_same(&plain, &plain), Some(true));
         assert_eq!(is_same(&plain, &call(7, flavor::NONE, &[], b"else")), Some(false));
         assert_eq!(is_same(&plain, &call(6, flavor::NONE, &[], b"args")), Some(false));
         // The credential may differ.
         assert_eq!(is_same(&plain, &call(7, flavor::SYS, &[], b"args")), Some(true));
-        // Data in chunks may differ, unless the whole Send is the same.
+        // Data in chunks may differ, unless the complete Send is the same.
         let reduced = call(7, flavor::NONE, &[(1, 60)], b"args");
         assert_eq!(is_same(&reduced, &reduced), Some(true));
         assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60)], b"args")), None);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_protected_or_cut() {
+    fn protected_or_truncated_calls_may_be_undecided() {
         let gss = call(7, flavor::RPCSEC_GSS, &[], b"args");
         assert_eq!(is_same(&gss, &gss), Some(true));
         assert_eq!(is_same(&gss, &call(7, flavor::RPCSEC_GSS, &[], b"else")), None);
@@ -163,7 +163,7 @@ mod tests {
         for bytes in [call(7, flavor::NONE, &[], b"args"), gss] {
             for length in [Some(bytes.len() as u32 + 4), None] {
                 let cut = identity(&bytes, length);
-                assert_eq!((cut.is_same(&cut), cut.is_same(&whole(&bytes))), (None, None));
+                assert_eq!((cut.is_same(&cut), cut.is_same(&complete(&bytes))), (None, None));
             }
         }
     }

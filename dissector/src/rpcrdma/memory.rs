@@ -61,8 +61,8 @@ impl Memory {
             .range(..=(rkey, first))
             .next_back()
             .filter(|(start, (_, length))| start.0 == rkey && first - start.1 < u64::from(*length));
-        let behind = self.0.range((rkey, first)..=(rkey, last)).next();
-        let found = before.into_iter().chain(behind).map(|(_, (target, _))| target.slot);
+        let after = self.0.range((rkey, first)..=(rkey, last)).next();
+        let found = before.into_iter().chain(after).map(|(_, (target, _))| target.slot);
         found.into_iter().find(|found| *found != slot)
     }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_rkey_belongs_to_the_later_transaction() {
+    fn reused_rkey_belongs_to_later_transaction() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let region = segment(7, 0x1000, 0x100);
         let mut memory = Memory::default();
@@ -105,7 +105,7 @@ mod tests {
 
     /// An empty segment is not memory, so one at the same address stays.
     #[test]
-    fn a_segment_of_no_bytes() {
+    fn empty_segment_is_not_memory() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let mut memory = Memory::default();
         memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_common_with_another_transaction() {
+    fn overlap_with_other_transaction_is_found() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let mut memory = Memory::default();
         memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_at_the_end_of_the_address_space() {
+    fn region_past_end_of_address_space_is_advertised() {
         let slot = Slot { index: 0, generation: 1 };
         let mut memory = Memory::default();
         memory.advertise(&segment(1, u64::MAX - 1, 100), slot, 0);

@@ -68,7 +68,7 @@ impl Transactions {
         let open = &mut self.slots[slot.index as usize];
         open.transaction.call = Some(message);
         if let Some(payload) = payload {
-            open.read_call(payload, is_whole(send));
+            open.read_call(payload, is_complete(send));
             infer_requester(open, from, peers);
             if self.observe == Observe::All {
                 open.identity = CallIdentity::of_payload(open.transaction.procedure, payload, header, send);
@@ -149,7 +149,7 @@ impl Transactions {
         timing.note_busy(waited.saturating_sub(before));
         if let Some(payload) = payload {
             open.read_long_call();
-            open.read_reply(payload, is_whole(send));
+            open.read_reply(payload, is_complete(send));
         }
 
         self.keep_send(slot, StepKind::Reply, send, report);
@@ -202,7 +202,7 @@ impl Message {
             write_chunks: header.writes.map(|chunk| Chunk { segments: chunk.segments().collect() }).collect(),
             reply_chunk: header.reply.map(|chunk| Chunk { segments: chunk.segments().collect() }),
             missing: missing.into_iter().collect(),
-            stop: header.stop.map(|stop| if is_whole(send) { stop } else { stop.in_cut_capture() }),
+            stop: header.stop.map(|stop| if is_complete(send) { stop } else { stop.in_cut_capture() }),
             unread: None,
             unused: 0,
             auth_fault: None,
@@ -257,7 +257,7 @@ fn message_length(
 }
 
 /// Whether every byte of a Send was captured.
-fn is_whole(send: &Send<'_>) -> bool {
+fn is_complete(send: &Send<'_>) -> bool {
     send.length == Some(send.bytes.len() as u32)
 }
 

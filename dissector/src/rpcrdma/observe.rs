@@ -5,7 +5,7 @@ use super::{Kind, Peers, Slot, Transactions};
 use crate::connection::Route;
 use crate::event::{Event, Report};
 use crate::observation::{
-    Advertiser, Astray, Observation, Observe, Observed, Outstanding, Revoked, Sent, Shared, Stray,
+    Advertiser, Mismatch, Observation, Observe, Observed, Outstanding, Revoked, Sent, Shared, Unmatched,
 };
 use crate::rdma::{End, MemoryRange, Position, Send};
 use crate::transaction::{Seen, Transaction};
@@ -21,11 +21,12 @@ impl Peers {
     }
 
     /// Reports an observation on this connection.
-    pub(crate) fn observe(&self, what: Observed<'_>, report: &mut Report<'_>) {
+    pub(crate) fn observe(&self, observed: Observed<'_>, report: &mut Report<'_>) {
         let Peers { session, half_flows, .. } = self;
         let requester = self.forward_caller();
         let (connection, place, roles_known) = (self.connection(), *session, self.requester.is_some());
-        let observation = Observation { connection, place, requester, roles_known, half_flows, what };
+        let observation =
+            Observation { connection, place, requester, roles_known, half_flows, kind: observed };
         report(Event::Observation(&observation));
     }
 }
@@ -50,7 +51,7 @@ impl Transactions {
             Kind::Done => peers.sides[from].pulls.get(&xid),
             Kind::Other => None,
         });
-        let told = match (kind, header) {
+        let is_explicit = match (kind, header) {
             (_, None) | (Kind::Other, _) => false,
             (Kind::Done, _) => true,
             (Kind::Error, _) => waiting.is_some(),
@@ -64,7 +65,7 @@ impl Transactions {
         let sent = Sent {
             from,
             kind,
-            told,
+            is_explicit,
             send,
             header,
             outstanding: open.is_some(),
@@ -128,9 +129,9 @@ impl Transactions {
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
-        if let Some((address, astray)) = self.astray(from.other(), reading, memory, peers) {
+        if let Some((address, mismatch)) = self.mismatch(from.other(), reading, memory, peers) {
             peers.observe(
-                Observed::Stray(Stray { from, seen, position, reading, memory, address, astray }),
+                Observed::Unmatched(Unmatched { from, seen, position, reading, memory, address, mismatch }),
                 report,
             );
         } else if let Some(advertised) = self.advertised(from.other(), memory, peers) {
@@ -155,20 +156,26 @@ impl Transactions {
     /// The first byte of an operation on memory of end `owner` that was not advertised for it, and
     /// the reason.
     #[inline]
-    fn astray(&self, owner: End, reading: bool, memory: MemoryRange, peers: &Peers) -> Option<(u64, Astray)> {
+    fn mismatch(
+        &self,
+        owner: End,
+        reading: bool,
+        memory: MemoryRange,
+        peers: &Peers,
+    ) -> Option<(u64, Mismatch)> {
         let start = memory.address;
         let Some(target) = self.target(peers, owner, memory.rkey, start) else {
-            return Some((start, Astray::Unadvertised));
+            return Some((start, Mismatch::Unadvertised));
         };
         let open = self.slots.get(target.slot.index as usize)?;
         let advertiser = Advertiser { caller: open.caller, xid: open.transaction.xid };
         let is_revoked =
             |(slot, revoked): &&(Slot, Revoked)| *slot == target.slot && revoked.rkey == memory.rkey;
         if let Some((_, revoked)) = peers.revoked.iter().find(is_revoked) {
-            return Some((start, Astray::Invalidated(*revoked)));
+            return Some((start, Mismatch::Invalidated(*revoked)));
         }
         if !open.is_for(target.segment as usize, reading) {
-            return Some((start, Astray::OtherWay(advertiser)));
+            return Some((start, Mismatch::OtherWay(advertiser)));
         }
         let segment = open.segments.get(target.segment as usize)?.segment;
         let inside = u64::from(segment.length) - start.wrapping_sub(segment.offset);
@@ -177,7 +184,7 @@ impl Transactions {
         }
         let end = u128::from(start) + u128::from(inside);
         let address = self.end_of_memory(owner, reading, memory, end, peers)?;
-        Some((address as u64, Astray::PastEnd(advertiser)))
+        Some((address as u64, Mismatch::PastEnd(advertiser)))
     }
 
     /// The address at which the advertised memory ends, if the operation extends beyond it.

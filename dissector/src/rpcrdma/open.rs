@@ -1,6 +1,6 @@
 //! Open transactions.
 
-use super::keeping::Keeping;
+use super::transcript::Transcript;
 use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::exchange::Keep;
@@ -49,7 +49,7 @@ pub(super) struct Open {
     /// Identity of the call. Known only if all observations are enabled.
     pub(super) identity: CallIdentity,
     /// Optional contents, if requested.
-    pub(super) keeping: Option<Box<Keeping>>,
+    pub(super) transcript: Option<Box<Transcript>>,
     /// The segments that the call and the reply advertised.
     pub(super) segments: Vec<Placed>,
     /// Payload stream of a Long Call.
@@ -130,7 +130,7 @@ impl Default for Open {
             waited: 0,
             moved_in: None,
             identity: CallIdentity::default(),
-            keeping: None,
+            transcript: None,
             segments: Vec::new(),
             call_stream: Vec::new(),
             reply_stream: Vec::new(),
@@ -157,7 +157,7 @@ impl Open {
         self.scattered = 0;
         self.moved_in = None;
         self.identity = CallIdentity::default();
-        self.keeping = Keeping::new(keep);
+        self.transcript = Transcript::new(keep);
         self.call_read = false;
         self.reply_read = false;
         let transaction = &mut self.transaction;
@@ -236,11 +236,11 @@ impl Open {
         let timing = &mut self.transaction.timing;
         timing.reads = Some(timing.reads.map_or((time, time), |(first, last)| (first, last.max(time))));
         let start = address.wrapping_sub(placed.segment.offset);
-        let list = placed.asked.memory();
-        let new = placed.asked.insert(start, start + u64::from(bytes));
-        self.scattered += placed.asked.memory() - list;
+        let list = placed.requested.memory();
+        let new = placed.requested.insert(start, start + u64::from(bytes));
+        self.scattered += placed.requested.memory() - list;
         // If the list of ranges is full, all bytes count as requested.
-        timing.asked_bytes += if placed.asked.is_full() { bytes.into() } else { new };
+        timing.requested_bytes += if placed.requested.is_full() { bytes.into() } else { new };
     }
 
     /// Notes that bytes moved, and gathers those to be parsed. `waited` is [`Peers::waited`]. The
@@ -316,14 +316,14 @@ impl Open {
     pub(super) fn advertise(&mut self, part: Part, of_reply: bool, segments: &[Segment], is_stream: bool) {
         let mut base = 0;
         for segment in segments {
-            let (asked, moved, captured) = Default::default();
+            let (requested, moved, captured) = Default::default();
             self.segments.push(Placed {
                 part,
                 of_reply,
                 segment: *segment,
                 base,
                 is_stream,
-                asked,
+                requested,
                 moved,
                 captured,
             });
@@ -341,13 +341,13 @@ impl Open {
         let stream = if is_reply { &mut self.reply_stream } else { &mut self.call_stream };
         let mut end = 0;
         for (placed, used) in chunk(&self.segments, part, of_reply).zip(used) {
-            let there = placed.captured.front().min(u64::from(used)) as usize;
+            let available = placed.captured.front().min(u64::from(used)) as usize;
             let base = placed.base as usize;
-            if base != end && there > 0 {
-                stream.copy_within(base..base + there, end);
+            if base != end && available > 0 {
+                stream.copy_within(base..base + available, end);
             }
-            end += there;
-            if there < used as usize {
+            end += available;
+            if available < used as usize {
                 break;
             }
         }

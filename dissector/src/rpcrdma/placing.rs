@@ -26,12 +26,12 @@ impl Transactions {
             }
             let inside = open.inside(target.segment as usize, address).min(length);
             let scattered = open.scattered;
-            let asked = if request.repeated { 0 } else { inside };
+            let requested = if request.repeated { 0 } else { inside };
             let waited = peers.waited(open.caller.other(), request.seen.time);
-            open.note_read(target.segment as usize, (request.seen, waited), address, asked);
+            open.note_read(target.segment as usize, (request.seen, waited), address, requested);
             let more = open.scattered - scattered;
             open.weight += more;
-            let is_kept = open.keeping.is_some();
+            let is_kept = open.transcript.is_some();
             self.weight += more;
             if is_first && is_kept {
                 self.keep_read(target, request);
@@ -86,7 +86,7 @@ impl Transactions {
         let more = open.scattered - scattered;
         open.weight += more;
         self.weight += more;
-        let is_kept = open.keeping.is_some();
+        let is_kept = open.transcript.is_some();
         match placed {
             Ok(open::Moved::Bulk) => self.note_bulk(placement),
             Ok(open::Moved::Message(grown)) => self.gathered += grown,
@@ -119,12 +119,12 @@ impl Transactions {
         let mut rest = *placement;
         let mut is_first = true;
         loop {
-            let (part, behind) = rest.split_at(inside);
+            let (part, after) = rest.split_at(inside);
             if !self.place(&part, reading, owner, peers, report) {
                 return !is_first;
             }
             is_first = false;
-            rest = behind;
+            rest = after;
             let Some(target) = self.target(peers, owner, rest.memory.rkey, rest.address) else { return true };
             let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
             inside = open.inside(target.segment as usize, rest.address).min(rest.length);
@@ -232,9 +232,9 @@ impl Transactions {
             let holds = |segment: &usize| open.holds(*segment, owner, rest.memory.rkey, rest.address);
             let Some(segment) = (0..open.segments.len()).find(holds) else { return };
             let inside = open.inside(segment, rest.address).min(rest.length);
-            let (part, behind) = rest.split_at(inside);
+            let (part, after) = rest.split_at(inside);
             self.place_in(Target { slot, segment: segment as u32 }, &part, false, 0, report);
-            rest = behind;
+            rest = after;
         }
     }
 }

@@ -9,22 +9,22 @@ use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Layer, Stop, Xid};
 
 impl Open {
-    /// Parses the call from its Payload stream. `whole` means that no byte of the stream is
+    /// Parses the call from its Payload stream. `complete` means that no byte of the stream is
     /// missing.
-    pub(super) fn read_call(&mut self, stream: &[u8], whole: bool) {
+    pub(super) fn read_call(&mut self, stream: &[u8], complete: bool) {
         self.call_read = true;
         let mut payload = Payload::new(stream, Chunks::Read(&self.read_lengths));
         let stop = read_call(&mut self.transaction, &mut payload).err().or(payload.disallowed());
-        self.note_stop(stop, whole, false);
+        self.note_stop(stop, complete, false);
     }
 
-    /// Parses the reply from its Payload stream. `whole` means that no byte of the stream is
+    /// Parses the reply from its Payload stream. `complete` means that no byte of the stream is
     /// missing.
-    pub(super) fn read_reply(&mut self, stream: &[u8], whole: bool) {
+    pub(super) fn read_reply(&mut self, stream: &[u8], complete: bool) {
         self.reply_read = true;
         let mut payload = Payload::new(stream, Chunks::Write(&self.write_lengths));
         let stop = read_reply(&mut self.transaction, &mut payload).err().or(payload.disallowed());
-        self.note_stop(stop, whole, true);
+        self.note_stop(stop, complete, true);
     }
 
     /// Parses a call in a Position Zero Read chunk, as far as it was captured.
@@ -60,8 +60,8 @@ impl Open {
         self.reply_stream = stream;
     }
 
-    fn note_stop(&mut self, stop: Option<Stop>, whole: bool, of_reply: bool) {
-        let Some(stop) = stop.map(|stop| if whole { stop } else { stop.in_cut_capture() }) else { return };
+    fn note_stop(&mut self, stop: Option<Stop>, complete: bool, of_reply: bool) {
+        let Some(stop) = stop.map(|stop| if complete { stop } else { stop.in_cut_capture() }) else { return };
         let Transaction { stop: first, call, reply, .. } = &mut self.transaction;
         first.get_or_insert(stop);
         if let Some(message) = if of_reply { reply } else { call } {

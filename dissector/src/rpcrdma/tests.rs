@@ -8,8 +8,8 @@ use rdmascope_wire::rpcrdma::{Builder, Error, ReadSegment, Segment};
 const CALL: [u32; 2] = [7, 0];
 const REPLY: [u32; 2] = [7, 1];
 
-/// A Send with XID 7.
-struct Told {
+/// The fields of a Send with XID 7.
+struct Fields {
     version: u32,
     procedure: Procedure,
     has_reads: bool,
@@ -19,7 +19,7 @@ struct Told {
     payload: Option<[u32; 2]>,
 }
 
-const MSG: Told = Told {
+const MSG: Fields = Fields {
     version: 1,
     procedure: Procedure::Msg,
     has_reads: false,
@@ -27,9 +27,9 @@ const MSG: Told = Told {
     error: None,
     payload: Some(CALL),
 };
-const NOMSG: Told = Told { procedure: Procedure::Nomsg, payload: None, ..MSG };
+const NOMSG: Fields = Fields { procedure: Procedure::Nomsg, payload: None, ..MSG };
 
-impl Told {
+impl Fields {
     fn bytes(&self) -> Vec<u8> {
         let segment = Segment { handle: Rkey(1), length: 100, offset: 0 };
         let mut bytes = Vec::new();
@@ -53,69 +53,69 @@ impl Told {
 /// The kind that each Send shows, whether it identifies RPC-over-RDMA, and whether it may be a
 /// reply (RFC 8166, section 4).
 #[test]
-fn what_a_send_says_itself() {
+fn send_shows_kind_of_message() {
     let cases = [
         ("a call", MSG, Some(Kind::Call), true, false),
-        ("a reply", Told { payload: Some(REPLY), ..MSG }, Some(Kind::Reply), true, true),
+        ("a reply", Fields { payload: Some(REPLY), ..MSG }, Some(Kind::Reply), true, true),
         (
             "another XID after the header",
-            Told { payload: Some([8, 1]), ..MSG },
+            Fields { payload: Some([8, 1]), ..MSG },
             Some(Kind::Reply),
             false,
             true,
         ),
-        ("no message type", Told { payload: Some([7, 2]), ..MSG }, None, false, true),
-        ("no bytes after the header", Told { payload: None, ..MSG }, None, false, true),
-        ("another version", Told { version: 2, payload: Some(REPLY), ..MSG }, None, false, false),
+        ("no message type", Fields { payload: Some([7, 2]), ..MSG }, None, false, true),
+        ("no bytes after the header", Fields { payload: None, ..MSG }, None, false, true),
+        ("another version", Fields { version: 2, payload: Some(REPLY), ..MSG }, None, false, false),
         ("RDMA_NOMSG alone", NOMSG, None, false, true),
-        ("with a Reply chunk", Told { has_reply_chunk: true, ..NOMSG }, Some(Kind::Reply), true, true),
-        ("with Read chunks", Told { has_reads: true, ..NOMSG }, None, true, true),
-        ("with both", Told { has_reads: true, has_reply_chunk: true, ..NOMSG }, None, true, true),
+        ("with a Reply chunk", Fields { has_reply_chunk: true, ..NOMSG }, Some(Kind::Reply), true, true),
+        ("with Read chunks", Fields { has_reads: true, ..NOMSG }, None, true, true),
+        ("with both", Fields { has_reads: true, has_reply_chunk: true, ..NOMSG }, None, true, true),
         (
             "a Long Reply of another version",
-            Told { version: 2, has_reply_chunk: true, ..NOMSG },
+            Fields { version: 2, has_reply_chunk: true, ..NOMSG },
             None,
             false,
             false,
         ),
         (
             "an error",
-            Told { procedure: Procedure::Error, error: Some(Error::Chunk), ..NOMSG },
+            Fields { procedure: Procedure::Error, error: Some(Error::Chunk), ..NOMSG },
             Some(Kind::Error),
             true,
             true,
         ),
         (
             "an error of another version",
-            Told { version: 2, procedure: Procedure::Error, error: Some(Error::Chunk), ..NOMSG },
+            Fields { version: 2, procedure: Procedure::Error, error: Some(Error::Chunk), ..NOMSG },
             Some(Kind::Error),
             false,
             false,
         ),
         (
             "an error without a code",
-            Told { procedure: Procedure::Error, ..NOMSG },
+            Fields { procedure: Procedure::Error, ..NOMSG },
             Some(Kind::Error),
             false,
             true,
         ),
-        ("RDMA_DONE", Told { procedure: Procedure::Done, ..NOMSG }, Some(Kind::Done), false, false),
+        ("RDMA_DONE", Fields { procedure: Procedure::Done, ..NOMSG }, Some(Kind::Done), false, false),
         (
             "3 of another version",
-            Told { version: 2, procedure: Procedure::Done, ..NOMSG },
+            Fields { version: 2, procedure: Procedure::Done, ..NOMSG },
             None,
             false,
             false,
         ),
-        ("an unknown procedure", Told { procedure: Procedure::Unknown(9), ..NOMSG }, None, false, false),
+        ("an unknown procedure", Fields { procedure: Procedure::Unknown(9), ..NOMSG }, None, false, false),
     ];
-    for (what, told, kind, tells, may_be_a_reply) in cases {
-        let bytes = told.bytes();
+    for (name, fields, kind, is_plausible, may_be_a_reply) in cases {
+        let bytes = fields.bytes();
         let header = Header::parse(&bytes).unwrap();
         let payload = payload_of(&header, &bytes);
-        assert_eq!(certain_kind(&header, payload), kind, "{what}");
-        assert_eq!(plausible(&header, payload), tells, "{what}");
-        assert_eq!(reply_xid(&bytes), may_be_a_reply.then_some(Xid(7)), "{what}");
+        assert_eq!(certain_kind(&header, payload), kind, "{name}");
+        assert_eq!(plausible(&header, payload), is_plausible, "{name}");
+        assert_eq!(reply_xid(&bytes), may_be_a_reply.then_some(Xid(7)), "{name}");
     }
     // If it is cut within its chunk lists, it has no Payload stream.
     let bytes = MSG.bytes();

@@ -136,7 +136,7 @@ mod tests {
 
     /// Endless RDMA Writes, each with a handle of its own: large, small and empty ones.
     #[test]
-    fn what_nobody_claims_is_bounded() {
+    fn unclaimed_writes_are_bounded() {
         const MOST: usize = 2 * (Half::MOST_BYTES + Half::MOST * size_of::<Entry>());
         let owner = End::First;
         for size in [4096, 1500, 1024, 1, 0] {
@@ -163,7 +163,7 @@ mod tests {
                 .collect();
             let least = Half::MOST.min(Half::MOST_BYTES.checked_div(size).unwrap_or(Half::MOST));
             assert!(kept.len() >= least && kept.contains(&4999), "{} of {size} bytes", kept.len());
-            assert!(*kept.iter().min().expect("there are some") == 5000 - kept.len() as u64);
+            assert!(*kept.iter().min().expect("some are kept") == 5000 - kept.len() as u64);
             // Claimed writes free memory.
             (1..=3).for_each(|id| unclaimed.remove(ConnectionId(id), owner, |_| true));
             assert!(unclaimed.is_empty() && unclaimed.footprint() == 0);
@@ -172,7 +172,7 @@ mod tests {
 
     /// Only writes of the given connection, end and memory are removed.
     #[test]
-    fn only_what_is_claimed_is_taken_out() {
+    fn only_claimed_writes_are_removed() {
         let (first, second) = (ConnectionId(1), ConnectionId(2));
         let all = [
             (first, End::First, 1),

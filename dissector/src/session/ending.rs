@@ -42,7 +42,7 @@ impl Session {
     /// By end: whether the capture has packets from its host to the other host. Packets of this end
     /// on this connection count even if `holds` does not list its host. An end without packets does
     /// not count if the other end acknowledged some, or if all of its packets had a bad ICRC.
-    pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
+    pub(crate) fn captured_ends(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
             let is_left_out = || self.transport.count(side.other(), other.counts).has_answered();
@@ -51,11 +51,11 @@ impl Session {
         })
     }
 
-    /// Ends the connection: reports its open transactions, then itself. `heard` is
-    /// [`Ending::heard`]. `over` is the end of the capture, if that ends the connection.
+    /// Ends the connection: reports its open transactions, then itself. `captured` is
+    /// [`Ending::captured`]. `over` is the end of the capture, if that ends the connection.
     pub(crate) fn end(
         mut self,
-        heard: [bool; 2],
+        captured: [bool; 2],
         over: Option<Time>,
         transactions: &mut Transactions,
         report: &mut Report<'_>,
@@ -74,15 +74,15 @@ impl Session {
         };
         if transactions.observes() {
             self.note_half_flows();
-            self.observe_ending(heard, report);
+            self.observe_ending(captured, report);
         }
-        transactions.end_all((is_closed, until, heard), &mut self.peers, report);
+        transactions.end_all((is_closed, until, captured), &mut self.peers, report);
         self.attribute_all(transactions, report);
         self.report_framed(report);
         report(Event::Connection(&self.summary()));
     }
 
-    fn observe_ending(&self, heard: [bool; 2], report: &mut Report<'_>) {
+    fn observe_ending(&self, captured: [bool; 2], report: &mut Report<'_>) {
         for from in End::BOTH {
             if let Some(packets @ 1..) = self.transport.missing_at_the_end(from) {
                 let packets = packets.unsigned_abs();
@@ -91,7 +91,7 @@ impl Session {
         }
         let complete = End::BOTH.map(|side| self.transport.complete(side));
         self.peers.observe(
-            Observed::Ending(Ending { complete, heard, is_closed: self.state == State::Closed }),
+            Observed::Ending(Ending { complete, captured, is_closed: self.state == State::Closed }),
             report,
         );
     }

@@ -5,7 +5,7 @@ use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::{Event, InStream, Report};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection, Started};
-use crate::observation::{Announced, Closes, Closing, Observed, Says};
+use crate::observation::{Announced, Closes, Closing, Meaning, Observed};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -43,9 +43,9 @@ impl Session {
 
     /// Whether a segment of end `side` begins a new connection between the same ports, without a
     /// SYN in the capture.
-    pub(crate) fn begins_anew(&self, side: End, segment: &Segment<'_>) -> bool {
+    pub(crate) fn begins_new_connection(&self, side: End, segment: &Segment<'_>) -> bool {
         StartFrame::is_begun_by(segment.payload)
-            && self.transport.iwarp().is_some_and(|iwarp| iwarp.begins_anew(side, segment))
+            && self.transport.iwarp().is_some_and(|iwarp| iwarp.begins_new_connection(side, segment))
     }
 
     /// Whether a segment that another context shows continues the stream of end `side`.
@@ -98,8 +98,8 @@ impl Session {
         }
         if ends && transactions.observes() {
             let how = if segment.rst { Closing::Reset } else { Closing::Fin };
-            let behind = Position::of_sequence(segment.sequence).plus(segment.payload_length);
-            let numbers = Some((behind, segment.acknowledgement.map(Position::of_sequence)));
+            let end = Position::of_sequence(segment.sequence).plus(segment.payload_length);
+            let numbers = Some((end, segment.acknowledgement.map(Position::of_sequence)));
             self.peers.observe(Observed::Closes(Closes { from: side, seen, how, numbers }), report);
         }
         if segment.payload_length > 0 {
@@ -219,13 +219,13 @@ impl Session {
 /// The observation of a start frame.
 fn announced(from: End, started: &Started, expects: Option<u32>) -> Announced<'_> {
     let Started { seen, frame, data, .. } = started;
-    let (name, says) = match (frame.is_request(), frame.rejected) {
-        (true, _) => ("MPA Request", Says::Asks),
-        (false, false) => ("MPA Reply", Says::Accepts),
-        (false, true) => ("MPA Reply", Says::Rejects(None)),
+    let (name, meaning) = match (frame.is_request(), frame.rejected) {
+        (true, _) => ("MPA Request", Meaning::Asks),
+        (false, false) => ("MPA Reply", Meaning::Accepts),
+        (false, true) => ("MPA Reply", Meaning::Rejects(None)),
     };
     let (_, private_data) = frame.private_data(data);
     let is_cut = data.len() < frame.private_data_length.into();
     let expects = expects.map(Position::of_sequence);
-    Announced { from, seen: *seen, name, says, private_data, is_cut, expects }
+    Announced { from, seen: *seen, name, meaning, private_data, is_cut, expects }
 }

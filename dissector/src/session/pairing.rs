@@ -68,15 +68,15 @@ impl Session {
         // CM messages also name the other end, so each connection may have parameters of both ends.
         self.ends[side].absorb(&end);
         self.ends[side.other()].absorb(&far_end);
-        let told = &self.ends[side];
+        let hint = &self.ends[side];
         self.ends[side] = SessionEnd {
-            private_data: told.private_data,
-            private_data_cut: told.private_data_cut,
-            communication_id: told.communication_id,
-            ip: told.ip,
+            private_data: hint.private_data,
+            private_data_cut: hint.private_data_cut,
+            communication_id: hint.communication_id,
+            ip: hint.ip,
             first_frames: FirstFrames {
-                cm_message: told.first_frames.cm_message,
-                reject: told.first_frames.reject,
+                cm_message: hint.first_frames.cm_message,
+                reject: hint.first_frames.reject,
                 ..end.first_frames
             },
             ..end

@@ -34,7 +34,7 @@ fn call(xid: u32) -> Vec<u8> {
 /// Up to 16 MiB for the steps of all connections, each connection keeps thousands of steps; above
 /// that, 32 per end. Then the first of 40 calls is forgotten, and its ACK is not reported.
 #[test]
-fn where_all_remember_much_each_remembers_little() {
+fn steps_per_end_are_limited_above_total_budget() {
     for (attributed, remembered) in [(16 << 20, true), ((16 << 20) + 1, false)] {
         let mut session = paired();
         session.peers.speaks_rpc = Some(true);
@@ -63,7 +63,7 @@ fn where_all_remember_much_each_remembers_little() {
 
 /// RDMA Writes of another protocol are bulk. While the protocol is unknown, they may be needed.
 #[test]
-fn what_depends_on_an_rdma_write() {
+fn rdma_writes_of_other_protocols_are_bulk() {
     for (protocol, bytes) in [(None, 0), (Some(Protocol::NvmeOf), 100)] {
         let mut session = paired();
         session.peers.protocol = protocol;
@@ -81,7 +81,7 @@ fn what_depends_on_an_rdma_write() {
 /// At most one packet in a hundred may be a retransmission, and each end needs 32 Sends with an ACK
 /// of their own.
 #[test]
-fn where_a_connection_was_captured() {
+fn capture_point_requires_many_sends_and_few_retransmissions() {
     let mut session = paired();
     Transactions::default().number(&mut session.peers);
     let mut connection = session.summary();

@@ -89,11 +89,11 @@ impl TransportState {
     both_deliver! {
         /// Ends the waits that expire by `now`.
         fn handle_time(&mut self, now: Time) -> ();
-        /// Gives up packets of an end that are missing although they were received. Returns false
-        /// if there are none.
-        fn give_up_received(&mut self, end: End) -> bool;
-        /// Gives up the gaps before held packets, because all connections together hold too much.
-        fn give_up_buffered(&mut self) -> ();
+        /// Skips the gaps of an end whose packets were acknowledged. Returns false if there are
+        /// none.
+        fn skip_acknowledged_gaps(&mut self, end: End) -> bool;
+        /// Releases all held packets, because all connections together hold too much.
+        fn release_buffered(&mut self) -> ();
         /// Delivers all held packets at the end of the connection.
         fn finish(&mut self) -> ();
     }
@@ -203,8 +203,8 @@ impl TransportState {
         self.rc()?.find_held_send(end, is_it)
     }
 
-    /// Gives up packets of an end that are missing before a waiting packet.
-    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
-        self.rc_mut().into_iter().for_each(|rc| rc.give_up_before(end, psn, deliver));
+    /// Skips the gaps of an end before a waiting packet.
+    pub(crate) fn skip_gaps_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
+        self.rc_mut().into_iter().for_each(|rc| rc.skip_gaps_before(end, psn, deliver));
     }
 }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_of_a_call_is_where_a_position_says() {
+    fn call_item_is_in_read_chunk_at_its_position() {
         // A word; the count 5 of an item whose bytes begin at 8; a word after it. The Read chunk
         // contains no padding.
         let stream = words(&[1, 5, 2]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_ends_where_its_count_says_or_stops_at_its_first_element() {
+    fn array_count_beyond_payload_is_an_error() {
         let stream = words(&[2, 1, 1, 2, 2, 0xffff_ffff, 7]);
         let mut payload = Payload::new(&stream, Chunks::Read(&[]));
         assert_eq!(payload.array(8), Ok(2));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_no_position_names_is_inline() {
+    fn item_without_read_chunk_is_inline() {
         let stream = words(&[4, 0xaabb_ccdd, 2]);
         let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5, 0)]));
         let (item, bytes) = payload.pull().unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn write_chunks_are_used_in_order_and_empty_ones_leave_the_item_inline() {
+    fn items_use_write_chunks_in_order_and_skip_empty_ones() {
         // RFC 8267, section 6.4.3: three items, the second requested inline.
         let stream = words(&[100, 4, 0x0102_0304, 200]);
         let mut payload = Payload::new(&stream, Chunks::Write(&[100, 0, 200]));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_result_leaves_its_chunk_unused() {
+    fn failed_result_leaves_its_chunk_unused() {
         let stream = words(&[8]);
         let mut payload = Payload::new(&stream, Chunks::Write(&[0, 8]));
         payload.pass_chunk();

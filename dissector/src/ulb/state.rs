@@ -20,7 +20,7 @@ pub struct StateFact {
     /// The index of the operation in [`super::Details::operations`].
     pub operation: u16,
     /// The fact.
-    pub said: Said,
+    pub kind: FactKind,
 }
 
 impl StateFact {
@@ -30,13 +30,13 @@ impl StateFact {
 
 /// The kinds of facts about state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum FactKind {
     /// The stateid in the arguments. COPY and CLONE have that of the source first.
-    Names(StateId),
+    ArgumentStateId(StateId),
     /// The stateid in the results.
-    Gives(StateId),
+    ResultStateId(StateId),
     /// The client ID in the arguments.
-    Client(u64),
+    ArgumentClient(u64),
     /// The identity of the client, in the arguments of EXCHANGE_ID and SETCLIENTID.
     Owner {
         /// A hash of co_ownerid, or of the id of an nfs_client_id4.
@@ -45,7 +45,7 @@ pub enum Said {
         verifier: u64,
     },
     /// The client ID in the results of EXCHANGE_ID and SETCLIENTID.
-    GivesClient {
+    ResultClient {
         /// The client ID.
         client: u64,
         /// eir_flags; 0 for SETCLIENTID.
@@ -57,14 +57,14 @@ pub enum Said {
     /// The session ID in the arguments of DESTROY_SESSION and BIND_CONN_TO_SESSION.
     Session(SessionId),
     /// The share modes in the arguments of OPEN and OPEN_DOWNGRADE.
-    Shares {
+    Share {
         /// share_access; in minor version 1 its upper bits have further requests.
         access: u32,
         /// share_deny.
         deny: u32,
     },
     /// Further arguments of OPEN.
-    Opens {
+    Open {
         /// The client ID of the open_owner4, which only minor version 0 uses.
         client: u64,
         /// The open_claim_type4.
@@ -72,14 +72,14 @@ pub enum Said {
     },
     /// A delegation, in the results of OPEN, WANT_DELEGATION and GET_DIR_DELEGATION, and in the
     /// arguments of CB_PUSH_DELEG.
-    Delegates {
+    Delegation {
         /// Its stateid.
         id: StateId,
         /// Whether it is a write delegation.
         writes: bool,
     },
     /// Arguments of LOCK. The operation has the range.
-    Locks {
+    Lock {
         /// nfs_lock_type4.
         kind: u32,
         /// A hash of the owner in the lock_owner4, if the lock-owner is new. Then the stateid in
@@ -105,7 +105,7 @@ pub enum Said {
     NoLayoutLeft,
     /// The stateid of an operation that continues after its reply, in the results of COPY and
     /// WRITE_SAME, and in the write_response4 of CB_OFFLOAD.
-    GoesOn(StateId),
+    OffloadStateId(StateId),
     /// Arguments of CB_OFFLOAD: coa_status.
     OffloadStatus(u32),
     /// Arguments of RECLAIM_COMPLETE: rca_one_fs.
@@ -130,11 +130,11 @@ impl<'w> Facts<'w> {
 
     /// Adds a fact.
     #[inline]
-    pub(super) fn add(&mut self, said: Said) {
+    pub(super) fn add(&mut self, kind: FactKind) {
         if let Some(operation) = self.operation
             && self.list.len() < StateFact::MOST
         {
-            self.list.push(StateFact { operation, said });
+            self.list.push(StateFact { operation, kind });
         }
     }
 }
@@ -142,31 +142,31 @@ impl<'w> Facts<'w> {
 impl Walk<'_, '_> {
     /// Walks a stateid of the arguments.
     #[inline]
-    pub(super) fn names(&mut self) -> Outcome {
+    pub(super) fn argument_stateid(&mut self) -> Outcome {
         let id = self.sixteen()?;
-        self.facts.add(Said::Names(id));
+        self.facts.add(FactKind::ArgumentStateId(id));
         Ok(())
     }
 
     /// Walks a stateid of the results.
     #[inline]
-    pub(super) fn gives(&mut self) -> Outcome {
+    pub(super) fn result_stateid(&mut self) -> Outcome {
         let id = self.sixteen()?;
-        self.facts.add(Said::Gives(id));
+        self.facts.add(FactKind::ResultStateId(id));
         Ok(())
     }
 
     /// Walks a client ID of the arguments.
     pub(super) fn client(&mut self) -> Outcome {
         let client = self.payload.u64()?;
-        self.facts.add(Said::Client(client));
+        self.facts.add(FactKind::ArgumentClient(client));
         Ok(())
     }
 
     /// Walks a session ID of the arguments.
     pub(super) fn session_id(&mut self) -> Outcome {
         let session = self.sixteen()?;
-        self.facts.add(Said::Session(session));
+        self.facts.add(FactKind::Session(session));
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Walk<'_, '_> {
     pub(super) fn client_owner(&mut self) -> Outcome {
         let verifier = self.payload.u64()?;
         let owner = hash(&[self.payload.opaque()?]);
-        self.facts.add(Said::Owner { owner, verifier });
+        self.facts.add(FactKind::Owner { owner, verifier });
         Ok(())
     }
 
@@ -194,26 +194,26 @@ impl Walk<'_, '_> {
     /// Walks share_access and share_deny.
     pub(super) fn shares(&mut self) -> Outcome {
         let (access, deny) = (self.u32()?, self.u32()?);
-        self.facts.add(Said::Shares { access, deny });
+        self.facts.add(FactKind::Share { access, deny });
         Ok(())
     }
 
     /// Walks so_major_id of a `server_owner4`, and the server scope.
     pub(super) fn server(&mut self) -> Outcome {
         let (major, scope) = (self.payload.opaque()?, self.payload.opaque()?);
-        self.facts.add(Said::Server(hash(&[major, scope])));
+        self.facts.add(FactKind::Server(hash(&[major, scope])));
         Ok(())
     }
 
     /// Walks a counted array of stateids.
-    pub(super) fn names_each(&mut self) -> Outcome {
+    pub(super) fn argument_stateids(&mut self) -> Outcome {
         // An array that does not fit is not parsed at all.
         let mut within = *self.payload;
         let count = self.payload.array(16)?;
         within.u32()?;
         for _ in 0..count.min(StateFact::MOST as u32) {
             let id = *within.fixed(16)?.first_chunk().expect("fixed() returns this many bytes");
-            self.facts.add(Said::Names(id));
+            self.facts.add(FactKind::ArgumentStateId(id));
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Walk<'_, '_> {
         for index in 0..count.min(StateFact::MOST as u32) {
             let status = within.u32()?;
             if status != 0 {
-                self.facts.add(Said::Tested { index, status });
+                self.facts.add(FactKind::Tested { index, status });
             }
         }
         Ok(())

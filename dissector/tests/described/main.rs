@@ -84,7 +84,7 @@ impl Message {
 }
 
 #[test]
-fn walks_read_what_is_described() {
+fn walks_parse_described_values_completely() {
     let mut eligible = BTreeSet::new();
     for message in Message::all() {
         let mut maker = Maker::new(message.language, 1);
@@ -228,7 +228,7 @@ fn entries(made: &Made) -> Vec<(&[u8], &[u8])> {
 
 /// In a union without a default, the walk stops at a discriminant without an arm.
 #[test]
-fn walks_stop_where_no_arm_is_described() {
+fn walks_stop_at_discriminants_without_arm() {
     let (mut expected, mut stopped) = (BTreeSet::new(), BTreeSet::new());
     for message in Message::all() {
         expected.extend(closed_unions(message.language, message.of));
@@ -238,8 +238,8 @@ fn walks_stop_where_no_arm_is_described() {
             let Some(wrong) = made.wrong else { continue };
             let chunks = if message.of_reply { Chunks::Write(&[]) } else { Chunks::Read(&[]) };
             let (outcome, _) = message.read(&mut Payload::new(&made.bytes, chunks));
-            let is_there = |leaf: &&Leaf| leaf.range == (wrong..wrong + 4);
-            let member = made.leaves.iter().find(is_there).expect("the discriminant is a leaf").member;
+            let is_discriminant = |leaf: &&Leaf| leaf.range == (wrong..wrong + 4);
+            let member = made.leaves.iter().find(is_discriminant).expect("the discriminant is a leaf").member;
             let malformed = Err(Stop::malformed(Layer::UpperLayer, wrong));
             let place =
                 || format!("{} round {round}: {member:?} at {wrong} of {:02x?}", message.name(), made.bytes);
@@ -253,7 +253,7 @@ fn walks_stop_where_no_arm_is_described() {
 
 /// A boolean is 0 or 1, and a constant is in its enumeration (RFC 4506, sections 4.3 and 4.4).
 #[test]
-fn words_that_are_no_constants_are_noted() {
+fn words_outside_their_enumeration_are_noted() {
     let mut noted: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut missed: BTreeSet<(&str, &str)> = BTreeSet::new();
     for message in Message::all() {

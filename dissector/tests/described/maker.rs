@@ -127,9 +127,9 @@ impl Maker {
                 }
             }
             Type::Optional(of) => {
-                let is_there = self.random.u32(0..=MOST_ELEMENTS) > 0;
-                made.word(is_there.into());
-                if is_there {
+                let is_present = self.random.u32(0..=MOST_ELEMENTS) > 0;
+                made.word(is_present.into());
+                if is_present {
                     self.put(made, of, member);
                 }
             }

@@ -37,14 +37,14 @@ fn exchange(world: &mut World, xid: u32, to_responder: i64, to_requester: i64) -
 /// A NAK for a later packet proves that a Send arrived, but not when: a receiver that lacks a
 /// packet sends the NAK with the next packet.
 #[test]
-fn a_nak_is_no_measure_of_a_round_trip() {
+fn nak_does_not_measure_round_trip_time() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
-    let behind = world.end(CLIENT).psn;
+    let next = world.end(CLIENT).psn;
     let mut by_ack =
         World { frames: world.frames.clone(), connections: world.connections.clone(), ..World::new() };
     by_ack.ack(SERVER);
-    world.nak(SERVER, behind);
+    world.nak(SERVER, next);
     let trips = |world: &World| {
         let report = world.run();
         let frame = report.one().timing.acknowledged.map(|seen| seen.frame);
@@ -55,7 +55,7 @@ fn a_nak_is_no_measure_of_a_round_trip() {
 }
 
 #[test]
-fn a_call_is_acknowledged() {
+fn acks_give_round_trip_times_of_both_ends() {
     // Across the wrap of the PSNs, and in a capture from the middle of a connection: the ACK pairs
     // the half-flows.
     let mut wrapping = World::new();
@@ -76,7 +76,7 @@ fn a_call_is_acknowledged() {
 }
 
 #[test]
-fn one_ack_stands_for_several_sends() {
+fn one_ack_acknowledges_several_sends() {
     let mut world = World::connected();
     let [(first, first_reply), (second, second_reply)] = [1, 2].map(getattr);
     world.send(CLIENT, &first);
@@ -97,7 +97,7 @@ fn one_ack_stands_for_several_sends() {
 }
 
 #[test]
-fn a_reply_acknowledges_nothing() {
+fn reply_does_not_acknowledge_its_call() {
     let mut world = World::connected();
     let (call, reply) = getattr(1);
     world.send(CLIENT, &call);
@@ -111,7 +111,7 @@ fn a_reply_acknowledges_nothing() {
 }
 
 #[test]
-fn a_read_response_acknowledges_what_was_sent_before() {
+fn read_response_acknowledges_earlier_sends() {
     let mut world = World::connected();
     let mut write = msg(1);
     write.reads = vec![read_segment(CALL_HEADER + 32, ARGUMENTS)];
@@ -129,7 +129,7 @@ fn a_read_response_acknowledges_what_was_sent_before() {
 }
 
 #[test]
-fn what_was_sent_again_has_no_round_trip() {
+fn retransmitted_send_has_no_round_trip_time() {
     let mut world = World::connected();
     let (call, reply) = getattr(1);
     let sent = world.send(CLIENT, &call);
@@ -151,7 +151,7 @@ fn what_was_sent_again_has_no_round_trip() {
 }
 
 #[test]
-fn an_ack_may_be_captured_before_what_it_answers() {
+fn ack_may_be_captured_before_its_send() {
     let mut world = World::connected();
     let ack = exchange(&mut world, 1, 5_000, 5_000);
     let (call, answer) = (world.frames[ack - 1].clone(), world.frames[ack].clone());
@@ -164,7 +164,7 @@ fn an_ack_may_be_captured_before_what_it_answers() {
 
 // Packets held after a gap are delivered after their ACKs.
 #[test]
-fn a_gap_before_a_call_hides_no_acknowledgement() {
+fn gap_before_call_does_not_hide_its_ack() {
     let mut world = World::connected();
     exchange(&mut world, 1, 5_000, 5_000);
     let lost = world.frames.len();
@@ -181,18 +181,18 @@ fn a_gap_before_a_call_hides_no_acknowledgement() {
         world.send(SERVER, &getattr(xid).1);
         world.ack(CLIENT);
     }
-    let whole = world.run();
+    let complete = world.run();
     let rest = world.run_without([lost]);
     let frame = |seen: Option<Seen>| seen.map(|seen| seen.frame);
     for (xid, ack) in [(3, acks[1]), (4, third)] {
-        assert_eq!(acknowledged(whole.xid(xid)), Some(seen(&world, ack)));
+        assert_eq!(acknowledged(complete.xid(xid)), Some(seen(&world, ack)));
         // Frame numbers exclude the missing frame.
         assert_eq!(frame(acknowledged(rest.xid(xid))), Some(ack as u64));
     }
 }
 
 #[test]
-fn what_waits_for_an_ack_is_bounded() {
+fn sends_waiting_for_acks_are_bounded() {
     let mut world = World::connected();
     let pairs: Vec<_> = (1..=100).map(getattr).collect();
     for (call, _) in &pairs {
@@ -220,7 +220,7 @@ fn captured(exchanges: u32, to_responder: i64, to_requester: i64) -> Option<Capt
 }
 
 #[test]
-fn where_the_capture_was_made() {
+fn capture_point_follows_ack_times() {
     assert_eq!(captured(32, 40_000, 3_000), Some(CapturePoint::Requester));
     assert_eq!(captured(32, 3_000, 40_000), Some(CapturePoint::Responder));
     assert_eq!(captured(32, 1_000, 3_000_000), Some(CapturePoint::Responder));
@@ -235,7 +235,7 @@ fn where_the_capture_was_made() {
 }
 
 #[test]
-fn least_and_median_have_to_agree_on_where_it_was() {
+fn capture_point_requires_minimum_and_median_to_agree() {
     let mut world = World::connected();
     for xid in 1..=40 {
         // The requester's ACKs are mostly slow, but some came at once.
@@ -245,7 +245,7 @@ fn least_and_median_have_to_agree_on_where_it_was() {
 }
 
 #[test]
-fn packets_sent_again_leave_the_place_open() {
+fn retransmissions_leave_capture_point_unknown() {
     let mut world = World::connected();
     for xid in 1..=32 {
         exchange(&mut world, xid, 40_000, 3_000);

@@ -15,14 +15,15 @@ use std::collections::BTreeMap;
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
 /// The role of a packet: a word for it, the XID of the transaction, the kind of step.
-type Said = (&'static str, u32, Option<StepKind>);
+type PacketRole = (&'static str, u32, Option<StepKind>);
 
-/// Calls `tell` with the role of each packet, and returns the transactions.
-fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transaction> {
+/// Feeds the frames to an engine. Calls `take_role` with the role of each packet, and returns the
+/// transactions.
+fn feed(frames: &[Frame], mut take_role: impl FnMut(&Attributed<'_>)) -> Vec<Transaction> {
     let mut engine = Engine::new(Config { attribute: true, ..Config::default() });
     let mut transactions = Vec::new();
     let mut take = |event: Event<'_>| match event {
-        Event::Attributed(attributed) => tell(attributed),
+        Event::Attributed(attributed) => take_role(attributed),
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
         _ => {}
     };
@@ -35,15 +36,15 @@ fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transact
 }
 
 /// Returns the role of each packet, and the steps that it acknowledges.
-fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
-    let mut told = BTreeMap::new();
-    let transactions = tell(frames, |Attributed { seen, role, acknowledged, only_acknowledges, .. }| {
-        assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "reported once");
+fn attribute(frames: &[Frame]) -> Vec<(PacketRole, Vec<(u32, StepKind)>)> {
+    let mut attributed = BTreeMap::new();
+    let transactions = feed(frames, |Attributed { seen, role, acknowledged, only_acknowledges, .. }| {
+        assert!(attributed.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "reported once");
         let is_part = matches!(role, Some(Role::Part(_) | Role::Repetition(_)));
         assert_ne!(is_part, *only_acknowledges, "{seen:?}");
     });
-    let said = |frame: u64| {
-        let (role, acknowledged) = told.remove(&frame).unwrap_or_default();
+    let role = |frame: u64| {
+        let (role, acknowledged) = attributed.remove(&frame).unwrap_or_default();
         let word = match role {
             Some(Role::Part(_)) => "part",
             Some(Role::Repetition(_)) => "again",
@@ -55,7 +56,7 @@ fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
         let acknowledged = acknowledged.iter().map(|of| name(&transactions, of)).collect();
         ((word, of.map_or(0, |(xid, _)| xid), of.map(|(_, kind)| kind)), acknowledged)
     };
-    (1..=frames.len() as u64).map(said).collect()
+    (1..=frames.len() as u64).map(role).collect()
 }
 
 fn name(transactions: &[Transaction], of: &StepOf) -> (u32, StepKind) {
@@ -64,7 +65,7 @@ fn name(transactions: &[Transaction], of: &StepOf) -> (u32, StepKind) {
     (xid, transaction.exchange.as_ref().unwrap().steps[of.step as usize].kind)
 }
 
-fn roles(frames: &[Frame]) -> Vec<Said> {
+fn roles(frames: &[Frame]) -> Vec<PacketRole> {
     attribute(frames).into_iter().map(|(role, _)| role).collect()
 }
 
@@ -79,7 +80,7 @@ fn write_reply(world: &mut World) {
 }
 
 #[test]
-fn each_packet_of_a_write() {
+fn packets_of_a_write_have_roles() {
     let segment = segment(7, 600, 0x1000);
     let mut world = World::connected();
     write_call(&mut world, segment);
@@ -94,8 +95,8 @@ fn each_packet_of_a_write() {
         Some(StepKind::ReadResponse),
         Some(StepKind::Reply),
     );
-    let said = attribute(&world.frames);
-    let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
+    let found = attribute(&world.frames);
+    let roles: Vec<_> = found.iter().map(|(role, _)| *role).collect();
     assert_eq!(
         roles,
         [
@@ -114,7 +115,7 @@ fn each_packet_of_a_write() {
             ("nothing", 0, None),
         ]
     );
-    let acknowledged: Vec<_> = said
+    let acknowledged: Vec<_> = found
         .iter()
         .enumerate()
         .filter(|(_, (_, steps))| !steps.is_empty())
@@ -133,7 +134,7 @@ fn each_packet_of_a_write() {
 
 /// The packets of a Send are reported when its last one has arrived.
 #[test]
-fn packets_that_wait() {
+fn packets_of_unfinished_send_are_reported_late() {
     let mut world = World::connected();
     let (call, answer) = getattr(1);
     let long = message(&msg(2), &nfs3(2, 6, &format!("'{}' h0 1", "handle_".repeat(9))));
@@ -142,12 +143,12 @@ fn packets_that_wait() {
     world.ack(SERVER);
     world.send(SERVER, &answer);
     let mut late = Vec::new();
-    tell(&world.frames, |it| late.push((it.seen.frame, it.late)));
+    feed(&world.frames, |it| late.push((it.seen.frame, it.late)));
     assert_eq!(late, [(4, false), (5, true), (6, false), (7, false), (8, false)]);
 }
 
 #[test]
-fn what_is_refused_is_sent_again() {
+fn retransmissions_after_naks_are_repetitions() {
     let segment = segment(7, 600, 0x1000);
     let mut world = World::connected();
     let first = world.end(CLIENT).psn;
@@ -192,7 +193,7 @@ fn what_is_refused_is_sent_again() {
 }
 
 #[test]
-fn one_acknowledgement_for_several_transactions_and_none_of_them() {
+fn one_ack_acknowledges_several_transactions_or_none() {
     let mut world = World::connected();
     let mut calls = Vec::new();
     for xid in [1, 2, 3] {
@@ -206,15 +207,15 @@ fn one_acknowledgement_for_several_transactions_and_none_of_them() {
     for (_, answer) in &calls {
         world.send(SERVER, answer);
     }
-    let said = attribute(&world.frames);
+    let found = attribute(&world.frames);
     let call = StepKind::Call;
-    assert_eq!(said[6], (("ack", 3, Some(call)), vec![(1, call), (2, call), (3, call)]));
-    assert_eq!(said[7].0, ("nothing", 0, None));
-    assert_eq!(said[8], (("ack", 3, Some(call)), vec![]), "its PSN is after the call and in no step");
+    assert_eq!(found[6], (("ack", 3, Some(call)), vec![(1, call), (2, call), (3, call)]));
+    assert_eq!(found[7].0, ("nothing", 0, None));
+    assert_eq!(found[8], (("ack", 3, Some(call)), vec![]), "its PSN is after the call and in no step");
 }
 
 #[test]
-fn psns_that_come_round_again() {
+fn attribution_survives_psn_wrap() {
     // 300 times 60,000 PSNs exceed the PSN space.
     let long = 60_000 * MTU as u32;
     let mut world = World::connected();
@@ -231,11 +232,11 @@ fn psns_that_come_round_again() {
         wrapped |= start.distance(world.end(SERVER).psn) < 0;
     }
     assert!(wrapped);
-    let said = roles(&world.frames);
+    let found = roles(&world.frames);
     for xid in 1..=300 {
         let at = 3 + 4 * (xid as usize - 1);
         assert_eq!(
-            said[at..at + 4],
+            found[at..at + 4],
             [
                 ("part", xid, Some(StepKind::Call)),
                 ("part", xid, Some(StepKind::ReadRequest)),
@@ -247,7 +248,7 @@ fn psns_that_come_round_again() {
 }
 
 #[test]
-fn a_queue_pair_with_a_second_life() {
+fn reused_queue_pair_has_separate_transactions() {
     let mut world = World::connected();
     let mut frames = Vec::new();
     for (life, psns) in [(0, [1_000, 500_000]), (1, [70_000_000, 500_001]), (2, [1_000, 500_000])] {
@@ -263,22 +264,22 @@ fn a_queue_pair_with_a_second_life() {
         let from = frames.len();
         frames.extend_from_slice(&world.frames[from..]);
     }
-    let said = attribute(&frames);
-    let life: Vec<Said> = ["part", "ack", "part", "ack"]
+    let found = attribute(&frames);
+    let life: Vec<PacketRole> = ["part", "ack", "part", "ack"]
         .into_iter()
         .zip([StepKind::Call, StepKind::Call, StepKind::Reply, StepKind::Reply])
         .map(|(word, kind)| (word, 7, Some(kind)))
         .collect();
     for start in [3, 10, 17] {
-        let roles: Vec<_> = said[start..start + 4].iter().map(|(role, _)| *role).collect();
+        let roles: Vec<_> = found[start..start + 4].iter().map(|(role, _)| *role).collect();
         assert_eq!(roles, life, "from frame {}", start + 1);
     }
-    let parts = said.iter().filter(|((word, ..), _)| *word == "part").count();
+    let parts = found.iter().filter(|((word, ..), _)| *word == "part").count();
     assert_eq!(parts, 6, "each connection has its own transaction");
 }
 
 #[test]
-fn a_capture_that_starts_with_a_callback_and_learns_the_roles_later() {
+fn packets_are_attributed_before_roles_are_known() {
     let mut world = World::new();
     world.end(SERVER).psn = Psn::new(0xff_ffff);
     let callback = call_to(9, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0");

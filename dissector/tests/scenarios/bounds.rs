@@ -10,7 +10,7 @@ use rdmascope_wire::{Qpn, Xid};
 use std::time::{Duration, Instant};
 
 #[test]
-fn twenty_thousand_calls_are_outstanding() {
+fn oldest_outstanding_calls_are_evicted() {
     let mut world = World::connected();
     for xid in 0..20_000 {
         world.send(CLIENT, &getattr(xid).0);
@@ -38,7 +38,7 @@ fn twenty_thousand_calls_are_outstanding() {
 }
 
 #[test]
-fn eighty_thousand_queue_pairs() {
+fn half_flows_beyond_the_limit_are_evicted() {
     let mut world = World::new();
     for qpn in 0..80_000 {
         world.connections[0][CLIENT].qpn = Qpn(0x10_0000 + qpn);
@@ -56,7 +56,7 @@ fn eighty_thousand_queue_pairs() {
 }
 
 #[test]
-fn twenty_thousand_connections_one_after_the_other() {
+fn closed_connections_cause_no_evictions() {
     let mut world = World::new();
     for qpn in 0..20_000 {
         for (side, end) in world.connections[0].iter_mut().enumerate() {
@@ -74,7 +74,7 @@ fn twenty_thousand_connections_one_after_the_other() {
 }
 
 #[test]
-fn a_closed_connection_ends_when_it_has_been_silent() {
+fn closed_connection_ends_after_silence() {
     // Seconds of silence before another packet of the first connection, those before the next
     // connection, and the resulting number of connections.
     for (before, after, connections) in [(0, 1, 2), (0, 9, 2), (9, 9, 2), (0, 11, 3), (9, 11, 3)] {
@@ -100,7 +100,7 @@ fn a_closed_connection_ends_when_it_has_been_silent() {
 /// One CM message closes a connection, even if its answer is not in the capture. A repetition
 /// changes nothing.
 #[test]
-fn a_dreq_without_its_drep_closes() {
+fn dreq_alone_closes_connection() {
     for repeated in [0, 1, 2] {
         let mut world = World::connected();
         world.disconnect(CLIENT);
@@ -121,7 +121,7 @@ fn a_dreq_without_its_drep_closes() {
 
 /// The table has room for 8,192 connections. Ended connections do not count.
 #[test]
-fn what_has_ended_leaves_its_place() {
+fn ended_connections_free_their_table_entries() {
     let mut world = World::connected();
     for qpn in 0..4_200 {
         world.add([0x10_0000 + qpn, 0x20_0000 + qpn], [1_000, 500_000]);
@@ -141,7 +141,7 @@ fn what_has_ended_leaves_its_place() {
 }
 
 #[test]
-fn eighty_thousand_connection_requests() {
+fn connection_requests_beyond_the_limit_are_evicted() {
     let mut world = World::new();
     for qpn in 0..80_000 {
         let [client, _] = &mut world.connections[0];
@@ -155,7 +155,7 @@ fn eighty_thousand_connection_requests() {
 }
 
 #[test]
-fn a_message_of_two_thousand_segments() {
+fn message_may_have_2000_segments() {
     let targets: Vec<Segment> = (0..2_000).map(|index| segment(index, 3, u64::from(index) << 12)).collect();
     for as_one_chunk in [true, false] {
         let mut world = World::connected();
@@ -184,7 +184,7 @@ fn a_message_of_two_thousand_segments() {
 }
 
 #[test]
-fn a_message_with_as_many_chunks_as_fit_is_no_burden() {
+fn message_full_of_chunks_is_handled_quickly() {
     // 200,000 bytes of Write list: 25,000 chunks without a segment, or 8,000 with one.
     let began = Instant::now();
     for chunk in [vec![], vec![segment(1, 1, 0)]] {
@@ -201,7 +201,7 @@ fn a_message_with_as_many_chunks_as_fit_is_no_burden() {
 }
 
 #[test]
-fn a_placement_far_outside_is_unmatched() {
+fn placement_outside_its_segment_is_unmatched() {
     let mut world = World::connected();
     let mut call = msg(1);
     let chunk = segment(7, 100, 0x1000);
@@ -219,7 +219,7 @@ fn a_placement_far_outside_is_unmatched() {
 }
 
 #[test]
-fn a_reply_chunk_of_4_gib_is_written_at_its_end() {
+fn bytes_at_end_of_4_gib_reply_chunk_are_evicted() {
     let chunk = segment(7, u32::MAX, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -243,7 +243,7 @@ fn a_reply_chunk_of_4_gib_is_written_at_its_end() {
 }
 
 #[test]
-fn many_long_replies_at_once_keep_to_the_budget() {
+fn many_long_replies_stay_within_budget() {
     let mut world = World::connected();
     let count = 40;
     for xid in 0..count {

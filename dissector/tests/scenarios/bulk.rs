@@ -18,7 +18,7 @@ fn copies<'a>(records: impl Iterator<Item = Record<'a>>) -> u64 {
 /// Identification. Two taps show both. Without their data the two look equal, so only one of them
 /// may be shortened.
 #[test]
-fn responses_that_differ_in_their_data_only() {
+fn only_one_of_two_similar_responses_is_shortened() {
     let mut world = World::connected();
     let chunk = segment(7, 100, 0x1000);
     let mut call = msg(1);

@@ -40,7 +40,7 @@ fn write_1001(segments: &[u32]) -> Transaction {
     world.ack(CLIENT);
     let report = world.run();
     let write = report.one().clone();
-    assert_whole(&write);
+    assert_complete(&write);
     assert_eq!((write.outcome, write.status), (Outcome::Completed, Some(0)));
     assert_eq!(items(&write), [(in_read_chunk(1001, WRITE_POSITION, 0), None)]);
     let call = write.call.as_ref().unwrap();
@@ -54,30 +54,30 @@ fn write_1001(segments: &[u32]) -> Transaction {
 }
 
 #[test]
-fn a_read_chunk_without_roundup_padding() {
+fn read_chunk_may_omit_roundup_padding() {
     let write = write_1001(&[1001]);
     assert_eq!(write.timing.read_bytes, 1001);
 }
 
 #[test]
-fn a_read_chunk_whose_last_segment_holds_the_padding() {
+fn read_chunk_may_have_padding_in_last_segment() {
     let write = write_1001(&[600, 404]);
     assert_eq!(write.timing.read_bytes, 1004);
 }
 
 #[test]
-fn a_read_chunk_whose_padding_is_a_segment_of_its_own() {
+fn read_chunk_may_have_padding_in_separate_segment() {
     let write = write_1001(&[600, 401, 3]);
     assert_eq!(write.call.unwrap().read_chunks[0].segments.len(), 3);
 }
 
 #[test]
-fn a_read_chunk_of_segments_that_are_not_aligned() {
+fn read_chunk_segments_may_be_unaligned() {
     write_1001(&[1, 2, 3, 995]);
 }
 
 #[test]
-fn two_read_chunks_in_a_compound_with_segments_interleaved() {
+fn interleaved_segments_form_two_read_chunks() {
     // COMPOUND: tag, minor version, count; PUTFH; WRITE; WRITE. Each WRITE: code, stateid, offset,
     // stable, count.
     let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
@@ -100,7 +100,7 @@ fn two_read_chunks_in_a_compound_with_segments_interleaved() {
     world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
     let report = world.run();
     let writes = report.one();
-    assert_whole(writes);
+    assert_complete(writes);
     assert_eq!(names(writes), ["PUTFH", "WRITE", "WRITE"]);
     let expected = [None, in_read_chunk(501, first, 0), in_read_chunk(1000, second, 1)];
     assert_eq!(items(writes).iter().map(|item| item.0).collect::<Vec<_>>(), expected);
@@ -112,7 +112,7 @@ fn two_read_chunks_in_a_compound_with_segments_interleaved() {
 }
 
 #[test]
-fn a_read_list_whose_positions_go_down() {
+fn read_list_positions_may_decrease() {
     let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
     let second = first + 504 + (4 + 16 + 8 + 4 + 4);
     let mut world = World::connected();
@@ -125,13 +125,13 @@ fn a_read_list_whose_positions_go_down() {
     world.read(SERVER, b, &data(1000));
     world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     let expected = [None, in_read_chunk(501, first, 1), in_read_chunk(1000, second, 0)];
     assert_eq!(items(report.one()).iter().map(|item| item.0).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_long_call_in_a_position_zero_read_chunk() {
+fn long_call_is_read_from_position_zero_read_chunk() {
     // A SYMLINK whose text exceeds the inline threshold and is not reduced.
     let stream = nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *2001");
     let (front, back) = stream.split_at(777);
@@ -145,7 +145,7 @@ fn a_long_call_in_a_position_zero_read_chunk() {
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 0 0")));
     let report = world.run();
     let symlink = report.one();
-    assert_whole(symlink);
+    assert_complete(symlink);
     assert_eq!(names(symlink), ["SYMLINK"]);
     let call = symlink.call.as_ref().unwrap();
     assert_eq!(call.message_length, Some(stream.len() as u64));
@@ -155,7 +155,7 @@ fn a_long_call_in_a_position_zero_read_chunk() {
 }
 
 #[test]
-fn a_long_call_whose_write_data_are_in_a_read_chunk() {
+fn long_call_may_have_write_data_in_another_read_chunk() {
     // RFC 8166, section 3.5.3: the Position Zero Read chunk holds the reduced stream.
     let stream = nfs3(1, 7, "'handle' h0 1001 2 1001");
     let (zero, item) = (segment(7, stream.len() as u32, 0x1000), segment(8, 1001, 0x1000));
@@ -169,7 +169,7 @@ fn a_long_call_whose_write_data_are_in_a_read_chunk() {
         world.read(SERVER, item, &data(1001));
         world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
         let report = world.run();
-        assert_whole(report.one());
+        assert_complete(report.one());
         assert_eq!(items(report.one()), [(in_read_chunk(1001, WRITE_POSITION, index), None)]);
         let length = report.one().call.as_ref().unwrap().message_length;
         assert_eq!(length, Some(u64::from(WRITE_POSITION) + 1004));
@@ -181,7 +181,7 @@ const THREE_ITEMS: &str =
     "9 22 'dir' 15 'a' 25 #16 h0 1000 22 'dir' 15 'b' 27 22 'dir' 15 'c' 25 #16 h0 1000";
 
 #[test]
-fn write_chunks_a_and_c_with_b_empty() {
+fn item_of_empty_write_chunk_is_inline() {
     let (a, c1, c2) = (segment(1, 1000, 0x1000), segment(2, 300, 0x2000), segment(3, 700, 0x3000));
     let mut world = World::connected();
     let mut call = msg(1);
@@ -196,7 +196,7 @@ fn write_chunks_a_and_c_with_b_empty() {
     world.send(SERVER, &message(&answer, &reply(1, results)));
     let report = world.run();
     let compound = report.one();
-    assert_whole(compound);
+    assert_complete(compound);
     let found = items(compound);
     assert_eq!(found[2].1.map(|item| (item.length, item.place)), Some((1000, Place::WriteChunk(0))));
     let inline = found[5].1.unwrap();
@@ -212,7 +212,7 @@ fn write_chunks_a_and_c_with_b_empty() {
 }
 
 #[test]
-fn a_failed_read_leaves_its_write_chunk_unused() {
+fn failed_read_leaves_its_write_chunk_unused() {
     let chunk = segment(7, 1000, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -223,14 +223,14 @@ fn a_failed_read_leaves_its_write_chunk_unused() {
     world.send(SERVER, &message(&answer, &reply(1, "70 0")));
     let report = world.run();
     let read = report.one();
-    assert_whole(read);
+    assert_complete(read);
     assert_eq!(read.status, Some(70));
     assert_eq!(items(read), [(None, None)]);
     assert_eq!(read.reply.as_ref().unwrap().message_length, Some(u64::from(REPLY_HEADER) + 8));
 }
 
 #[test]
-fn the_second_of_two_reads_fails_and_leaves_its_write_chunk_unused() {
+fn failed_second_read_leaves_its_write_chunk_unused() {
     let chunks = [segment(1, 1000, 0x1000), segment(2, 1000, 0x2000)];
     let mut world = World::connected();
     let mut call = msg(1);
@@ -242,7 +242,7 @@ fn the_second_of_two_reads_fails_and_leaves_its_write_chunk_unused() {
     answer.writes = vec![vec![segment(1, 600, 0x1000)], vec![segment(2, 0, 0x2000)]];
     world.send(SERVER, &message(&answer, &reply(1, "5 '' 3 22 0 25 0 1 600 25 5")));
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     assert_eq!(report.one().status, Some(5));
     let found = items(report.one());
     assert_eq!(found[1].1.map(|item| (item.length, item.place)), Some((600, Place::WriteChunk(0))));
@@ -250,7 +250,7 @@ fn the_second_of_two_reads_fails_and_leaves_its_write_chunk_unused() {
 }
 
 #[test]
-fn a_read_shorter_than_its_write_chunk() {
+fn read_may_be_shorter_than_its_write_chunk() {
     let chunk = [segment(7, 600, 0x1000), segment(8, 600, 0x9000)];
     let mut world = World::connected();
     let mut call = msg(1);
@@ -263,7 +263,7 @@ fn a_read_shorter_than_its_write_chunk() {
     world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 605 1 605")));
     let report = world.run();
     let read = report.one();
-    assert_whole(read);
+    assert_complete(read);
     let operation = read.details.operations[0];
     assert_eq!((operation.result_count, operation.end_of_file), (Some(605), Some(true)));
     let position = REPLY_HEADER + 4 + 88 + 12;
@@ -274,7 +274,7 @@ fn a_read_shorter_than_its_write_chunk() {
 }
 
 #[test]
-fn a_reply_chunk_of_segments_not_filled_to_their_ends() {
+fn reply_chunk_segments_may_be_partly_filled() {
     let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1");
     let offered = [segment(7, 200, 0x1000), segment(8, 300, 0x2000), segment(9, 4000, 0x3000)];
     let used = [100, 256, stream.len() as u32 - 356];
@@ -292,7 +292,7 @@ fn a_reply_chunk_of_segments_not_filled_to_their_ends() {
     world.send(SERVER, &message(&answer, &[]));
     let report = world.run();
     let readdir = report.one();
-    assert_whole(readdir);
+    assert_complete(readdir);
     assert_eq!(names(readdir), ["READDIR"]);
     assert_eq!((readdir.status, readdir.details.operations[0].end_of_file), (Some(0), Some(true)));
     let reply = readdir.reply.as_ref().unwrap();
@@ -301,7 +301,7 @@ fn a_reply_chunk_of_segments_not_filled_to_their_ends() {
 }
 
 #[test]
-fn a_reply_chunk_and_a_write_chunk_together() {
+fn reply_may_use_reply_chunk_and_write_chunk() {
     // RFC 8166, section 3.5.3: the Reply chunk holds the reduced stream.
     let stream = reply(1, "0 '' 3 22 0 9 0 1 7 *400 25 0 1 900");
     let (write, long) = (segment(7, 1000, 0x1000), segment(8, 4096, 0x2000));
@@ -319,7 +319,7 @@ fn a_reply_chunk_and_a_write_chunk_together() {
     world.send(SERVER, &message(&answer, &[]));
     let report = world.run();
     let compound = report.one();
-    assert_whole(compound);
+    assert_complete(compound);
     assert_eq!(names(compound), ["PUTFH", "GETATTR", "READ"]);
     let position = stream.len() as u32;
     let item = Some(Item { length: 900, position, place: Place::WriteChunk(0) });
@@ -328,7 +328,7 @@ fn a_reply_chunk_and_a_write_chunk_together() {
 }
 
 #[test]
-fn a_small_reply_comes_inline_although_a_reply_chunk_was_offered() {
+fn small_reply_may_leave_reply_chunk_unused() {
     let offered = segment(8, 4096, 0x2000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -338,14 +338,14 @@ fn a_small_reply_comes_inline_although_a_reply_chunk_was_offered() {
     answer.reply = Some(vec![segment(8, 0, 0x2000)]);
     world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 #8 0 1")));
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     let length = u64::from(REPLY_HEADER) + 4 + 88 + 8 + 8;
     assert_eq!(report.one().reply.as_ref().unwrap().message_length, Some(length));
     assert_eq!(report.one().details.operations[0].end_of_file, Some(true));
 }
 
 #[test]
-fn items_without_bytes() {
+fn empty_items_use_their_chunks() {
     // A WRITE without data, whose Read chunk is one empty segment, then a READ at the end of the
     // file.
     let mut world = World::connected();
@@ -361,8 +361,8 @@ fn items_without_bytes() {
     world.send(SERVER, &message(&answer, &reply(2, "0 0 0 1 0")));
     let report = world.run();
     let (write, read) = (report.xid(1), report.xid(2));
-    assert_whole(write);
-    assert_whole(read);
+    assert_complete(write);
+    assert_complete(read);
     assert_eq!(items(write)[0].0.unwrap().length, 0);
     assert_eq!(write.call.as_ref().unwrap().message_length, Some(u64::from(WRITE_POSITION)));
     let item = items(read)[0].1.unwrap();
@@ -371,7 +371,7 @@ fn items_without_bytes() {
 }
 
 #[test]
-fn a_send_with_invalidate_names_the_handle() {
+fn send_with_invalidate_reports_its_handle() {
     let chunk = segment(7, 100, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -382,6 +382,6 @@ fn a_send_with_invalidate_names_the_handle() {
     answer.writes = vec![vec![chunk]];
     world.send_invalidate(SERVER, &message(&answer, &reply(1, "0 1 1 #80 100 1 100")), 7);
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     assert_eq!(report.one().reply.as_ref().unwrap().invalidated, Some(chunk.handle));
 }

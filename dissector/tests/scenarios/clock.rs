@@ -67,7 +67,7 @@ fn long_reply(world: &mut World) -> std::ops::Range<usize> {
 }
 
 #[test]
-fn a_gap_that_was_acknowledged_is_given_up_without_another_packet() {
+fn acknowledged_gap_is_given_up_without_another_packet() {
     let mut world = World::new();
     let frames = long_reply(&mut world);
     let last = world.frames.last().unwrap().time;
@@ -80,7 +80,7 @@ fn a_gap_that_was_acknowledged_is_given_up_without_another_packet() {
 }
 
 #[test]
-fn a_gap_that_nobody_acknowledged_waits_for_a_retransmission() {
+fn unacknowledged_gap_waits_for_retransmission() {
     let mut world = World::new();
     loss::session(&mut world);
     let call = world.send(CLIENT, &message(&msg(9), &nfs3(9, 10, "'dir' 'name' 0 0 0 0 0 0 *990")));
@@ -95,7 +95,7 @@ fn a_gap_that_nobody_acknowledged_waits_for_a_retransmission() {
 }
 
 #[test]
-fn what_answers_nothing_waits_as_long_as_captures_reorder() {
+fn reply_without_call_waits_for_reordering() {
     let mut world = World::new();
     loss::session(&mut world);
     let call = world.send(CLIENT, &message(&msg(9), &nfs3(9, 1, "'handle'")));
@@ -112,8 +112,8 @@ fn what_answers_nothing_waits_as_long_as_captures_reorder() {
 /// other end, it may have one direction only, and then no reply waits any more. If both ends are
 /// known, the oldest reply is delivered.
 #[test]
-fn many_replies_wait_for_their_calls() {
-    let told = |world: &mut World, replies: u32| {
+fn replies_waiting_for_calls_are_bounded() {
+    let ended = |world: &mut World, replies: u32| {
         let mut world =
             World { frames: world.frames.clone(), connections: world.connections.clone(), ..World::new() };
         for xid in 1..=replies {
@@ -127,13 +127,13 @@ fn many_replies_wait_for_their_calls() {
         if has_req {
             world.req();
         }
-        assert_eq!([64, 65, 70].map(|replies| told(&mut world, replies)), [0, 65, 70], "{has_req}");
+        assert_eq!([64, 65, 70].map(|replies| ended(&mut world, replies)), [0, 65, 70], "{has_req}");
     }
-    assert_eq!([64, 65, 70].map(|replies| told(&mut World::connected(), replies)), [0, 1, 6]);
+    assert_eq!([64, 65, 70].map(|replies| ended(&mut World::connected(), replies)), [0, 1, 6]);
 }
 
 #[test]
-fn a_closed_connection_ends_after_ten_seconds() {
+fn closed_connection_ends_after_10_seconds() {
     let mut world = World::connected();
     loss::session(&mut world);
     world.disconnect(CLIENT);
@@ -148,7 +148,7 @@ fn a_closed_connection_ends_after_ten_seconds() {
 }
 
 #[test]
-fn an_idle_connection_that_nobody_closed_waits_for_nothing() {
+fn idle_open_connection_has_no_deadline() {
     let mut world = World::connected();
     loss::session(&mut world);
     let mut live = Live::follow(&world, &[]);

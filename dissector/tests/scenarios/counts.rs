@@ -43,7 +43,7 @@ fn totals(records: &[(LinkType, u32, Vec<u8>)]) -> Totals {
 }
 
 #[test]
-fn every_record_is_counted_by_what_it_is() {
+fn totals_count_each_kind_of_record() {
     let mut world = World::connected();
     let (call, answer) = getattr(1);
     world.send(CLIENT, &call);
@@ -87,7 +87,7 @@ fn every_record_is_counted_by_what_it_is() {
 }
 
 #[test]
-fn a_packet_with_a_bad_icrc_makes_closes_and_answers_nothing() {
+fn packets_with_bad_icrc_are_ignored() {
     let mut world = World::connected();
     let (call, answer) = getattr(1);
     world.send(CLIENT, &call);
@@ -109,14 +109,14 @@ fn a_packet_with_a_bad_icrc_makes_closes_and_answers_nothing() {
 }
 
 #[test]
-fn where_no_icrc_is_good_they_say_nothing() {
+fn icrcs_are_ignored_if_none_is_good() {
     let mut world = World::connected();
     let (call, answer) = getattr(1);
     world.send(CLIENT, &call);
     world.send(SERVER, &answer);
     world.frames.iter_mut().for_each(spoil);
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     let [connection] = &report.connections[..] else { panic!("{:?}", report.connections) };
     let ends = [&connection.requester, &connection.responder];
     assert_eq!(ends.map(|end| end.sent.bad_icrc), [0, 0]);
@@ -126,7 +126,7 @@ fn where_no_icrc_is_good_they_say_nothing() {
 
 /// Payload padded to words, packets of one message, RDMA Writes and their bytes.
 #[test]
-fn bytes_of_both_ends() {
+fn bytes_are_counted_per_end() {
     let mut world = World::connected();
     let segment = segment(7, 700, 0x1000);
     let mut call = msg(1);
@@ -148,17 +148,17 @@ fn bytes_of_both_ends() {
 /// Packets that the capture dropped may belong to any connection and to either end. Each connection
 /// notes them with its next packet.
 #[test]
-fn packets_that_the_capture_lost() {
+fn dropped_packets_are_reported_for_both_ends() {
     let mut world = World::connected();
     let (call, answer) = getattr(1);
     world.send(CLIENT, &call);
     world.send(SERVER, &answer);
     let lost = |dropped: [u32; 5]| {
         let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         let mut take = |event: Event<'_>| {
-            if let Event::Observation(Observation { what: Observed::Missing(missing), .. }) = event {
-                told.push((missing.from as usize, missing.packets));
+            if let Event::Observation(Observation { kind: Observed::Missing(missing), .. }) = event {
+                reports.push((missing.from as usize, missing.packets));
             }
         };
         for ((number, frame), dropped) in (1..).zip(&world.frames).zip(dropped) {
@@ -174,7 +174,7 @@ fn packets_that_the_capture_lost() {
             engine.handle(&record, &mut take);
         }
         engine.finish(&mut take);
-        told
+        reports
     };
     assert_eq!(lost([0; 5]), []);
     // Drops before its first packet do not affect a connection.
@@ -185,7 +185,7 @@ fn packets_that_the_capture_lost() {
 
 /// A call without a reply has a capture gap if the capture may have dropped the reply.
 #[test]
-fn a_reply_may_be_among_what_the_capture_lost() {
+fn dropped_packets_give_unanswered_call_a_capture_gap() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.ack(SERVER);
@@ -208,7 +208,7 @@ fn a_reply_may_be_among_what_the_capture_lost() {
 
 /// A READ of memory that was not advertised: each packet of the response is unmatched.
 #[test]
-fn read_responses_without_a_place() {
+fn read_responses_to_unadvertised_memory_are_unmatched() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.send(SERVER, &getattr(1).1);
@@ -225,7 +225,7 @@ fn read_responses_without_a_place() {
 /// The same packet after an LRH (IBTA volume 1, section 7.7), with a variant CRC at its end; and
 /// UDP to the port of NFS.
 #[test]
-fn native_packets_and_named_traffic() {
+fn native_packets_and_named_traffic_are_counted() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     let roce = &world.frames[3].data;
@@ -245,7 +245,7 @@ fn native_packets_and_named_traffic() {
 
 /// Fields of each packet event: connection, protocol, and no stream contents, which only TCP has.
 #[test]
-fn packets_with_their_connection() {
+fn packet_events_show_connection_and_protocol() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.add([0x33, 0x44], [700_000, 9_000]);
@@ -267,7 +267,7 @@ fn packets_with_their_connection() {
 }
 
 #[test]
-fn each_mark_of_congestion_counts() {
+fn each_congestion_mark_is_counted() {
     let mut world = World::new();
     let (call, answer) = getattr(1);
     world.send(CLIENT, &call);

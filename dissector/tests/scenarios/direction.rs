@@ -13,7 +13,7 @@ fn callback(xid: u32) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn a_callback_has_the_xid_of_an_outstanding_call() {
+fn callback_may_have_xid_of_outstanding_call() {
     let ((call, answer), (callback, callback_answer)) = (getattr(7), callback(7));
     let forward_first = [(CLIENT, &call), (SERVER, &callback), (SERVER, &answer), (CLIENT, &callback_answer)];
     let backward_first =
@@ -27,7 +27,7 @@ fn a_callback_has_the_xid_of_an_outstanding_call() {
         let report = world.run();
         assert_eq!(report.transactions.len(), 2);
         for transaction in &report.transactions {
-            assert_whole(transaction);
+            assert_complete(transaction);
             assert_eq!(transaction.outcome, Outcome::Completed);
             let forward = names(transaction) == ["GETATTR"];
             assert!(forward || names(transaction) == ["CB_SEQUENCE"]);
@@ -39,7 +39,7 @@ fn a_callback_has_the_xid_of_an_outstanding_call() {
 }
 
 #[test]
-fn the_first_thing_seen_is_a_callback() {
+fn capture_may_start_with_callback() {
     let (callback, callback_answer) = callback(7);
     let (call, answer) = getattr(7);
     for paired_by in ["acknowledgement", "reply"] {
@@ -63,7 +63,7 @@ fn the_first_thing_seen_is_a_callback() {
 }
 
 #[test]
-fn a_callback_and_nothing_else() {
+fn lone_callback_is_a_backward_call() {
     let mut world = World::new();
     world.send(SERVER, &callback(7).0);
     let report = world.run();
@@ -72,7 +72,7 @@ fn a_callback_and_nothing_else() {
 }
 
 #[test]
-fn a_reply_and_nothing_else_is_of_a_forward_call() {
+fn lone_reply_belongs_to_forward_call() {
     // Without other evidence, the end that replies counts as the responder.
     let mut world = World::new();
     world.send(SERVER, &getattr(7).1);
@@ -84,7 +84,7 @@ fn a_reply_and_nothing_else_is_of_a_forward_call() {
 }
 
 #[test]
-fn a_backward_error_ends_the_backward_call() {
+fn backward_error_ends_backward_call() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(7).0);
     world.send(SERVER, &callback(7).0);
@@ -99,7 +99,7 @@ fn a_backward_error_ends_the_backward_call() {
 }
 
 #[test]
-fn a_backward_long_call_is_read_from_the_server() {
+fn backward_long_call_is_read_from_server() {
     // RFC 8167 leaves chunks in the backward direction to the upper layer; RFC 8267, section 6.5.2,
     // allows Long Calls.
     let stream = call_to(7, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0");
@@ -111,6 +111,6 @@ fn a_backward_long_call_is_read_from_the_server() {
     world.read(CLIENT, zero, &stream);
     world.send(CLIENT, &callback(7).1);
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     assert_eq!((report.one().direction, names(report.one())), (Direction::Backward, vec!["CB_SEQUENCE"]));
 }

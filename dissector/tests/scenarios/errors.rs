@@ -33,7 +33,7 @@ fn err_chunk(xid: u32) -> Builder {
 }
 
 #[test]
-fn version_9_is_answered_with_err_vers() {
+fn err_vers_refuses_unknown_version() {
     let mut call = msg(1);
     call.version = 9;
     // "The rdma_vers field MUST contain the same version that was in the rdma_vers field in the
@@ -49,7 +49,7 @@ fn version_9_is_answered_with_err_vers() {
 }
 
 #[test]
-fn version_9_is_answered_with_the_version_that_the_server_speaks() {
+fn err_vers_may_have_version_of_server() {
     let mut call = msg(1);
     call.version = 9;
     let refused = refused(&message(&call, &[]), &error(1, Error::Version { low: 1, high: 2 }));
@@ -57,19 +57,19 @@ fn version_9_is_answered_with_the_version_that_the_server_speaks() {
 }
 
 #[test]
-fn a_call_is_answered_with_err_chunk() {
+fn err_chunk_refuses_call() {
     let refused = refused(&getattr(1).0, &err_chunk(1));
     assert_eq!(names(&refused), ["GETATTR"]);
     assert_eq!(refused.stop, None);
 }
 
 #[test]
-fn an_error_that_is_none_of_the_specification() {
+fn unknown_error_code_refuses_call() {
     refused(&getattr(1).0, &error(1, Error::Unknown(3)));
 }
 
 #[test]
-fn err_chunk_after_a_reconnect_names_a_call_of_before() {
+fn err_chunk_may_name_call_of_earlier_connection() {
     // RFC 8166, section 4.5.3: the Responder reports the XID once the connection is reestablished.
     let mut world = World::connected();
     world.send(SERVER, &message(&err_chunk(5), &[]));
@@ -79,7 +79,7 @@ fn err_chunk_after_a_reconnect_names_a_call_of_before() {
 }
 
 #[test]
-fn a_header_that_ends_in_its_chunk_lists() {
+fn header_cut_in_its_chunk_lists_is_truncated() {
     // 20 bytes: the four fixed fields and an empty Read list. Section 4.5 requires 28.
     let call = &getattr(1).0[..20];
     let refused = refused(call, &err_chunk(1));
@@ -90,7 +90,7 @@ fn a_header_that_ends_in_its_chunk_lists() {
 }
 
 #[test]
-fn a_send_without_the_four_fixed_fields_is_counted_and_no_more() {
+fn send_without_four_fixed_fields_is_only_counted() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0[..12]);
     let report = world.run();
@@ -99,7 +99,7 @@ fn a_send_without_the_four_fixed_fields_is_counted_and_no_more() {
 }
 
 #[test]
-fn a_discriminator_that_is_neither_0_nor_1() {
+fn discriminator_other_than_0_or_1_is_malformed() {
     // The Write list begins at byte 20, and the word of the Reply chunk at byte 24.
     for offset in [16, 20, 24] {
         let mut call = getattr(1).0;
@@ -112,7 +112,7 @@ fn a_discriminator_that_is_neither_0_nor_1() {
 }
 
 #[test]
-fn a_write_chunk_that_runs_past_the_message() {
+fn write_chunk_past_end_of_message_is_truncated() {
     let mut call = msg(1);
     call.writes = vec![vec![segment(1, 100, 0)]];
     let mut call = message(&call, &[]);
@@ -124,7 +124,7 @@ fn a_write_chunk_that_runs_past_the_message() {
 }
 
 #[test]
-fn an_unknown_procedure() {
+fn unknown_procedure_is_malformed() {
     let refused = refused(&message(&header(1, Procedure::Unknown(9)), &[]), &err_chunk(1));
     let call = refused.call.as_ref().unwrap();
     assert_eq!(call.procedure, Procedure::Unknown(9));
@@ -134,7 +134,7 @@ fn an_unknown_procedure() {
 }
 
 #[test]
-fn a_nomsg_without_its_chunk() {
+fn nomsg_without_chunk_has_no_message_length() {
     // Section 4.5.2 lists this among the XDR errors. Neither a chunk at another Position nor the
     // Reply chunk gives the length of the call.
     let mut with_others = nomsg(1);
@@ -148,7 +148,7 @@ fn a_nomsg_without_its_chunk() {
 }
 
 #[test]
-fn msgp_is_read_all_the_same() {
+fn msgp_is_parsed() {
     let mut call = header(1, Procedure::Msgp);
     call.padding = Some((64, 1024));
     let refused = refused(&message(&call, &nfs3(1, 1, "'handle'")), &err_chunk(1));
@@ -157,7 +157,7 @@ fn msgp_is_read_all_the_same() {
 }
 
 #[test]
-fn the_xid_of_the_header_is_not_that_of_the_rpc_message() {
+fn header_xid_may_differ_from_rpc_xid() {
     let mut world = World::connected();
     world.send(CLIENT, &message(&msg(1), &nfs3(99, 1, "'handle'")));
     world.send(SERVER, &message(&msg(1), &reply(98, "0 1 #80")));
@@ -169,7 +169,7 @@ fn the_xid_of_the_header_is_not_that_of_the_rpc_message() {
 }
 
 #[test]
-fn arguments_that_end_early_stop_in_the_upper_layer() {
+fn short_arguments_stop_in_upper_layer() {
     let call = message(&msg(1), &nfs3(1, 6, "'handle' h0"));
     let mut world = World::connected();
     world.send(CLIENT, &call);

@@ -31,7 +31,7 @@ fn lines(transaction: &Transaction) -> Vec<Line> {
 
 /// The bytes of a part without missing ranges.
 #[track_caller]
-fn whole(transaction: &Transaction, of_reply: bool, part: Part) -> &[u8] {
+fn complete(transaction: &Transaction, of_reply: bool, part: Part) -> &[u8] {
     let content = kept(transaction).content(of_reply, part).expect("the part was kept");
     assert_eq!(content.captured.holes(content.bytes.len() as u64).count(), 0);
     &content.bytes
@@ -50,7 +50,7 @@ fn write(world: &mut World) -> (Vec<u8>, Vec<u8>, [Segment; 2]) {
 }
 
 #[test]
-fn the_steps_and_contents_of_a_write() {
+fn write_has_steps_and_contents() {
     let mut world = World::connected();
     let (call, answer, [a, b]) = write(&mut world);
     // Both requests, then both responses.
@@ -58,7 +58,7 @@ fn the_steps_and_contents_of_a_write() {
     world.read_response(CLIENT, first, &data(1001)[..600]);
     world.read_response(CLIENT, second, &data(1001)[600..]);
     world.send(SERVER, &answer);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let write = report.one();
     let (chunk, calls) = (Part::ReadChunk(0), call.len() as u64);
     assert_eq!(
@@ -73,16 +73,16 @@ fn the_steps_and_contents_of_a_write() {
         ]
     );
     assert!(kept(write).steps.iter().all(|step| step.of_reply == (step.kind == StepKind::Reply)));
-    assert_eq!(whole(write, false, Part::Send), call);
-    assert_eq!(whole(write, false, chunk), data(1001));
-    assert_eq!(whole(write, true, Part::Send), answer);
+    assert_eq!(complete(write, false, Part::Send), call);
+    assert_eq!(complete(write, false, chunk), data(1001));
+    assert_eq!(complete(write, true, Part::Send), answer);
     let [caller, other] = kept(write).flows.map(Option::unwrap);
     assert_eq!(caller.destination_qp, world.end(SERVER).qpn);
     assert_eq!(other.destination_qp, world.end(CLIENT).qpn);
 }
 
 #[test]
-fn packets_out_of_order_again_and_late_make_no_other_steps() {
+fn reordered_and_repeated_packets_add_no_steps() {
     let mut world = World::connected();
     let (call, answer, [a, b]) = write(&mut world);
     let first = world.read_request(SERVER, a, 600);
@@ -94,7 +94,7 @@ fn packets_out_of_order_again_and_late_make_no_other_steps() {
     world.read_response(CLIENT, first.plus(1), &data(1001)[256..600]);
     world.read(SERVER, b, &data(1001)[600..]);
     world.send(SERVER, &answer);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let write = report.one();
     let kinds: Vec<_> =
         kept(write).steps.iter().map(|step| (step.kind, step.position.number(), step.extent)).collect();
@@ -109,12 +109,12 @@ fn packets_out_of_order_again_and_late_make_no_other_steps() {
             (StepKind::Reply, SERVER_PSN + 5, 1),
         ]
     );
-    assert_eq!(whole(write, false, Part::Send), call);
-    assert_eq!(whole(write, false, Part::ReadChunk(0)), data(1001));
+    assert_eq!(complete(write, false, Part::Send), call);
+    assert_eq!(complete(write, false, Part::ReadChunk(0)), data(1001));
 }
 
 #[test]
-fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
+fn write_chunk_has_only_used_part_of_each_segment() {
     let chunk = [segment(7, 600, 0x1000), segment(8, 600, 0x9000)];
     let mut world = World::connected();
     let mut call = msg(1);
@@ -125,9 +125,9 @@ fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
     let mut answer = msg(1);
     answer.writes = vec![vec![segment(7, 500, 0x1000), segment(8, 105, 0x9000)]];
     world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 605 1 605")));
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let read = report.one();
-    assert_eq!(whole(read, true, Part::WriteChunk(0)), data(605));
+    assert_eq!(complete(read, true, Part::WriteChunk(0)), data(605));
     assert_eq!(kept(read).content(false, Part::WriteChunk(0)), None, "a returned chunk belongs to the reply");
     let chunk = Part::WriteChunk(0);
     assert_eq!(lines(read)[1], (StepKind::Write, false, (5, 6), (SERVER_PSN, 2), chunk, 0, 500));
@@ -140,7 +140,7 @@ fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
 }
 
 #[test]
-fn what_the_capture_lacks_of_a_chunk_is_zeros() {
+fn missing_bytes_of_chunk_are_zeros() {
     let chunk = segment(7, 600, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -152,7 +152,7 @@ fn what_the_capture_lacks_of_a_chunk_is_zeros() {
     world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 600 1 600")));
     world.ack(CLIENT);
     world.frames.remove(written.start + 1);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let read = report.one();
     let content = kept(read).content(true, Part::WriteChunk(0)).unwrap();
     let mut expected = data(600);
@@ -163,7 +163,7 @@ fn what_the_capture_lacks_of_a_chunk_is_zeros() {
 }
 
 #[test]
-fn a_snap_length_leaves_the_front_of_each_packet() {
+fn snap_length_keeps_start_of_each_packet() {
     let chunk = segment(7, 600, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -183,7 +183,7 @@ fn a_snap_length_leaves_the_front_of_each_packet() {
 }
 
 #[test]
-fn a_reply_that_is_pulled() {
+fn pulled_reply_has_read_and_done_steps() {
     let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 0 1 *255");
     let target = segment(9, stream.len() as u32, 0x1000);
     let mut world = World::connected();
@@ -193,7 +193,7 @@ fn a_reply_that_is_pulled() {
     world.send(SERVER, &message(&answer, &[]));
     world.read(CLIENT, target, &stream);
     world.send(CLIENT, &message(&header(1, Procedure::Done), &[]));
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let steps: Vec<_> =
         kept(report.one()).steps.iter().map(|step| (step.kind, step.from_caller, step.of_reply)).collect();
     assert_eq!(
@@ -206,14 +206,14 @@ fn a_reply_that_is_pulled() {
             (StepKind::Done, true, true),
         ]
     );
-    assert_eq!(whole(report.one(), true, Part::ReadChunk(0)), stream);
-    assert_eq!(whole(report.one(), true, Part::Send), message(&answer, &[]));
+    assert_eq!(complete(report.one(), true, Part::ReadChunk(0)), stream);
+    assert_eq!(complete(report.one(), true, Part::Send), message(&answer, &[]));
 }
 
 /// The REQ gives the path MTU, which determines the number of PSNs that an RDMA READ covers, even
 /// if the capture has the REQ after the REP.
 #[test]
-fn the_path_mtu_of_a_req_holds_for_both_ends() {
+fn path_mtu_of_req_applies_to_both_ends() {
     for req_first in [true, false] {
         let target = segment(9, 600, 0x1000);
         let mut world = World::new();
@@ -230,26 +230,26 @@ fn the_path_mtu_of_a_req_holds_for_both_ends() {
         answer.reads = vec![read_segment(0, target)];
         world.send(SERVER, &message(&answer, &[]));
         world.read_request(CLIENT, target, 600);
-        let report = world.run_keeping();
+        let report = world.run_with_details();
         let steps = lines(report.one());
         assert_eq!((steps[2].0, steps[2].3), (StepKind::ReadRequest, (CLIENT_PSN + 1, 3)), "{req_first}");
     }
 }
 
 #[test]
-fn a_call_backward_is_the_servers() {
+fn backward_call_is_sent_by_server() {
     let call = message(&msg(7), &call_to(7, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0"));
     let answer = message(&msg(7), &reply(7, "0 '' 1 11 0 #16 1 0 0 0"));
     let mut world = World::connected();
     world.send(SERVER, &call);
     world.send(CLIENT, &answer);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let psns = [SERVER_PSN, CLIENT_PSN].map(Psn::new);
     let steps = &kept(report.one()).steps;
     assert_eq!([steps[0].position, steps[1].position], psns.map(Position::from));
     assert_eq!([steps[0].from_caller, steps[1].from_caller], [true, false]);
     assert_eq!(kept(report.one()).flows[0].unwrap().destination_qp, world.end(CLIENT).qpn);
-    assert_eq!(whole(report.one(), false, Part::Send), call);
+    assert_eq!(complete(report.one(), false, Part::Send), call);
 }
 
 #[test]
@@ -263,14 +263,14 @@ fn steps_are_bounded() {
     for offset in 0..most + 10 {
         world.write(SERVER, segment(7, 4, 0x1000 + 4 * offset), &[1; 4]);
     }
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let kept = kept(report.one());
     assert_eq!((kept.steps.len(), kept.steps_left_out), (Exchange::MOST_STEPS, 11));
     assert_eq!(kept.contents[1].bytes.len() as u64, 4 * (most + 10));
 }
 
 #[test]
-fn a_byte_far_behind_takes_up_no_more_than_is_allowed() {
+fn sparse_chunks_stay_within_content_limit() {
     // Five chunks, each written near its end: one alone fits, all together do not.
     let length = Exchange::LONGEST_CONTENT as u32 + 4;
     let mut world = World::connected();
@@ -281,7 +281,7 @@ fn a_byte_far_behind_takes_up_no_more_than_is_allowed() {
         world.write(SERVER, segment(10 + index, 4, u64::from(length) - 8), &[1; 4]);
     }
     world.write(SERVER, segment(10, 4, u64::from(length) - 4), &[1; 4]);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let kept = kept(report.one());
     let bytes: usize = kept.contents.iter().map(|content| content.bytes.len()).sum();
     assert!(bytes <= Exchange::MOST_CONTENTS, "{bytes}");

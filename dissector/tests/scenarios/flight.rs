@@ -43,7 +43,7 @@ fn reply_to_the_first(world: &mut World) {
 }
 
 #[test]
-fn a_reply_may_wait_for_data_of_another_call() {
+fn reply_may_wait_for_data_of_another_call() {
     let mut world = World::connected();
     let other = two_calls(&mut world);
     let ack = world.frames.len();
@@ -57,7 +57,7 @@ fn a_reply_may_wait_for_data_of_another_call() {
 }
 
 #[test]
-fn a_reply_may_wait_for_the_rdma_reads_of_another_call() {
+fn reply_may_wait_for_rdma_reads_of_another_call() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.send(CLIENT, &write_call(2));
@@ -72,7 +72,7 @@ fn a_reply_may_wait_for_the_rdma_reads_of_another_call() {
 }
 
 #[test]
-fn busy_time_after_rdma_operations_is_apart() {
+fn busy_time_after_rdma_operations_is_separate() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.send(CLIENT, &write_call(2));
@@ -90,7 +90,7 @@ fn busy_time_after_rdma_operations_is_apart() {
 
 /// The ACK was lost after the capture point, so the responder waited for it.
 #[test]
-fn a_retransmission_shows_that_the_responder_waited() {
+fn retransmission_shows_that_responder_waited() {
     let mut world = World::connected();
     let other = two_calls(&mut world);
     world.ack(CLIENT);
@@ -103,7 +103,7 @@ fn a_retransmission_shows_that_the_responder_waited() {
 
 /// The call was lost after the capture point, so the responder cannot have worked on it.
 #[test]
-fn a_call_that_was_sent_again_had_not_arrived() {
+fn time_until_call_is_retransmitted_counts_as_busy() {
     let mut world = World::connected();
     let call = world.send(CLIENT, &getattr(1).0);
     world.wait(500_000);
@@ -115,7 +115,7 @@ fn a_call_that_was_sent_again_had_not_arrived() {
 
 /// Packets that the capture lacks may have been in flight since the last acknowledgement.
 #[test]
-fn missing_packets_were_in_flight_at_an_unknown_time() {
+fn missing_packets_count_as_in_flight_since_last_ack() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(7).0);
     world.send(SERVER, &getattr(7).1);
@@ -139,7 +139,7 @@ fn missing_packets_were_in_flight_at_an_unknown_time() {
 
 /// The receiver dropped the packet, so its data had to be sent again.
 #[test]
-fn data_of_a_damaged_packet_is_in_flight_until_it_is_sent_again() {
+fn damaged_packet_is_in_flight_until_retransmission_is_acked() {
     let mut world = World::connected();
     let other = two_calls(&mut world);
     let again = world.frames.len();

@@ -38,7 +38,7 @@ struct Wire {
 
 /// The events of the engine.
 #[derive(Default)]
-struct Heard {
+struct Report {
     connections: Vec<Connection>,
     transactions: Vec<Transaction>,
     /// Start frames, each with the resulting state of the connection, and closing segments.
@@ -85,13 +85,13 @@ impl Wire {
     /// The state after both start frames, packets 1 and 2.
     fn connected(ports: [u16; 2], private_data: [&[u8]; 2]) -> Wire {
         let mut wire = Wire::new(ports);
-        wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, private_data[CLIENT]));
-        wire.say(SERVER, ACK, &start(SERVER, 0, 1, private_data[SERVER]));
+        wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, private_data[CLIENT]));
+        wire.segment(SERVER, ACK, &start(SERVER, 0, 1, private_data[SERVER]));
         wire
     }
 
     /// Sends the next segment of an end. It acknowledges everything that the other end has sent.
-    fn say(&mut self, from: usize, flags: u8, payload: &[u8]) {
+    fn segment(&mut self, from: usize, flags: u8, payload: &[u8]) {
         let to = 1 - from;
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
         packet[2..4].copy_from_slice(&(40 + payload.len() as u16).to_be_bytes());
@@ -112,7 +112,7 @@ impl Wire {
     /// Sends a message in one FPDU without CRC (RFC 5044, section 4.1; RFC 5041, section 4.3).
     fn send(&mut self, from: usize, message: &[u8]) {
         let fpdu = self.fpdu(from, message);
-        self.say(from, ACK, &fpdu);
+        self.segment(from, ACK, &fpdu);
     }
 
     /// The FPDU of the next Send of an end.
@@ -127,14 +127,14 @@ impl Wire {
         fpdu
     }
 
-    fn run(&self) -> Heard {
-        let mut heard = Heard::default();
+    fn run(&self) -> Report {
+        let mut report = Report::default();
         let config =
             Config { report_framed: true, observe: Observe::All, attribute: true, ..Config::default() };
         let end = |end: End| ["first", "second"][end as usize];
         let mut take = |event: Event<'_>| match event {
-            Event::Transaction(transaction) => heard.transactions.push(transaction.clone()),
-            Event::Connection(connection) => heard.connections.push(connection.clone()),
+            Event::Transaction(transaction) => report.transactions.push(transaction.clone()),
+            Event::Connection(connection) => report.connections.push(connection.clone()),
             Event::Framed(it) => {
                 let number =
                     |address| if address == Address::V4(Ipv4Addr::from(ADDRESSES[0])) { 1 } else { 2 };
@@ -145,22 +145,28 @@ impl Wire {
                 };
                 let [source, destination] = [it.source, it.destination].map(number);
                 let ports = it.ports;
-                heard.framed.push(format!("{kind} {source}>{destination} {ports:?} {}", it.speaks_rpc));
+                report.framed.push(format!("{kind} {source}>{destination} {ports:?} {}", it.speaks_rpc));
             }
-            Event::Observation(observation) => match observation.what {
+            Event::Observation(observation) => match observation.kind {
                 Observed::Announced(it) => {
                     let (from, frame, cut) =
                         (end(it.from), it.seen.frame, if it.is_cut { ", cut" } else { "" });
-                    heard.expects = heard.expects.or(it.expects);
+                    report.expects = report.expects.or(it.expects);
                     let data = it.private_data.len();
-                    heard.announced.push(format!("{from} #{frame} {}, {:?}, {data}{cut}", it.name, it.says));
+                    report
+                        .announced
+                        .push(format!("{from} #{frame} {}, {:?}, {data}{cut}", it.name, it.meaning));
                 }
                 Observed::Closes(it) => {
-                    heard.silences.push(it.shows_silence(observation.requester, heard.expects));
-                    heard.announced.push(format!("{} #{} {}", end(it.from), it.seen.frame, it.how.name()));
+                    report.silences.push(it.shows_silence(observation.requester, report.expects));
+                    report.announced.push(format!("{} #{} {}", end(it.from), it.seen.frame, it.how.name()));
                 }
                 Observed::Established(connection) => {
-                    heard.announced.push(format!("{:?} by {}", connection.state, end(observation.requester)));
+                    report.announced.push(format!(
+                        "{:?} by {}",
+                        connection.state,
+                        end(observation.requester)
+                    ));
                 }
                 _ => {}
             },
@@ -174,16 +180,16 @@ impl Wire {
                 };
                 let late = if it.late { ", late" } else { "" };
                 let only = if it.only_acknowledges { ", only acknowledges" } else { "" };
-                heard.roles.push(format!("#{frame} {role}{late}{only}"));
-                heard.places.push((frame, it.position.number()));
+                report.roles.push(format!("#{frame} {role}{late}{only}"));
+                report.places.push((frame, it.position.number()));
                 if !it.acknowledged.is_empty() {
-                    heard.roles.push(format!("#{frame} acknowledges {}", it.acknowledged.len()));
+                    report.roles.push(format!("#{frame} acknowledges {}", it.acknowledged.len()));
                 }
             }
             _ => {}
         };
-        heard.totals = self.handle(config, &mut take);
-        heard
+        report.totals = self.handle(config, &mut take);
+        report
     }
 
     /// Runs the capture through an engine and returns its totals.
@@ -206,7 +212,7 @@ impl Wire {
     }
 }
 
-impl Heard {
+impl Report {
     #[track_caller]
     fn one(&self) -> &Connection {
         let [connection] = &self.connections[..] else { panic!("{:?}", self.connections) };
@@ -216,11 +222,11 @@ impl Heard {
 
 /// Segments count as cut records if the capture lacks data that a result depends on.
 #[test]
-fn segments_that_were_cut() {
+fn truncated_segments_count_as_cut_records() {
     let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
     wire.send(CLIENT, &getattr(1).0);
     wire.send(SERVER, &getattr(1).1);
-    wire.say(CLIENT, ACK, b"");
+    wire.segment(CLIENT, ACK, b"");
     let shorter = wire.packets.iter().filter(|(_, packet)| packet.len() <= 64).count();
     assert_eq!((wire.packets.len(), shorter), (5, 3), "start frames and the ACK are short");
     assert_eq!(wire.run().totals.cut_records, 0);
@@ -228,10 +234,10 @@ fn segments_that_were_cut() {
     assert_eq!((cut.totals.cut_records, cut.totals.records_without_payload), (2, 0));
 }
 
-/// Segments of other connections are not noted, so they cannot replace a segment whose copy is yet
-/// to come.
+/// Segments of other connections are not recorded, so they cannot replace a segment whose copy is
+/// yet to come.
 #[test]
-fn a_copy_behind_much_other_traffic() {
+fn copy_is_recognized_after_other_traffic() {
     let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
     let (call, answer) = getattr(1);
     wire.send(CLIENT, &call);
@@ -240,27 +246,27 @@ fn a_copy_behind_much_other_traffic() {
         let mut other = Wire { next: wire.next, ..Wire::new([port, 20_049]) };
         other.next[CLIENT] = other.next[CLIENT].wrapping_sub(wire.packets[2].1.len() as u32 - 40);
         other.now = wire.now;
-        other.say(CLIENT, ACK, b"something else");
+        other.segment(CLIENT, ACK, b"something else");
         wire.packets.append(&mut other.packets);
         wire.now = other.now;
     }
     let copy = wire.packets[2].1.clone();
     wire.packets.push((wire.now + 1_000, copy));
     wire.send(SERVER, &answer);
-    let heard = wire.run();
-    assert_eq!((heard.totals.copies, heard.totals.segments, heard.totals.others), (1, 5, 8));
-    assert_eq!(heard.one().requester.sent.repeated_packets, 0);
-    assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
+    let report = wire.run();
+    assert_eq!((report.totals.copies, report.totals.segments, report.totals.others), (1, 5, 8));
+    assert_eq!(report.one().requester.sent.repeated_packets, 0);
+    assert_eq!(report.transactions[0].outcome, Outcome::Completed);
 }
 
 /// A FIN gives its connection a number whether or not observations are enabled, so the numbers do
 /// not depend on them.
 #[test]
-fn a_fin_numbers_its_connection() {
+fn fin_assigns_a_connection_number() {
     let mut first = Wire::new([40_000, 7_777]);
     let fpdu = first.fpdu(CLIENT, &getattr(1).0);
-    first.say(CLIENT, ACK, &fpdu[..40]);
-    first.say(CLIENT, ACK | FIN, b"");
+    first.segment(CLIENT, ACK, &fpdu[..40]);
+    first.segment(CLIENT, ACK | FIN, b"");
     let mut second = Wire::new([40_001, 20_049]);
     second.send(CLIENT, &getattr(2).0);
     first.packets.append(&mut second.packets);
@@ -278,11 +284,11 @@ fn a_fin_numbers_its_connection() {
 /// RFC 8797, section 4.1: an inline threshold is the smaller of one end's send size and the other's
 /// receive size.
 #[test]
-fn private_data_of_start_frames() {
+fn private_data_sets_inline_thresholds() {
     let [request, reply] = [private_data(4096, 8192), private_data(2048, 1024)];
     let wire = Wire::connected([40_000, 20_049], [&request, &reply]);
-    let heard = wire.run();
-    let connection = heard.one();
+    let report = wire.run();
+    let connection = report.one();
     assert!(connection.is_iwarp && connection.roles_known);
     assert_eq!(
         (connection.origin, connection.state, connection.port),
@@ -302,7 +308,7 @@ fn private_data_of_start_frames() {
     assert_eq!(ends.map(|end| end.first_frames.reject), [None; 2]);
     assert_eq!(ends.map(|end| end.private_data.map(|data| data.send_size)), [Some(4096), Some(2048)]);
     assert_eq!(
-        heard.announced,
+        report.announced,
         [
             "first #1 MPA Request, Asks, 8",
             "Requested by first",
@@ -310,76 +316,76 @@ fn private_data_of_start_frames() {
             "Open by first"
         ]
     );
-    assert_eq!(heard.framed, ["start 1>2 [40000, 20049] true", "start 2>1 [20049, 40000] true"]);
+    assert_eq!(report.framed, ["start 1>2 [40000, 20049] true", "start 2>1 [20049, 40000] true"]);
     // The capture has four bytes of the Reply's private data.
-    let heard = Wire { snap: 40 + 20 + 4, ..wire }.run();
-    assert_eq!(heard.one().call_inline_threshold, None);
-    assert_eq!(heard.announced[2], "second #2 MPA Reply, Accepts, 4, cut");
+    let report = Wire { snap: 40 + 20 + 4, ..wire }.run();
+    assert_eq!(report.one().call_inline_threshold, None);
+    assert_eq!(report.announced[2], "second #2 MPA Reply, Accepts, 4, cut");
     // IRD and ORD precede the private data (RFC 6581, section 9).
     let mut wire = Wire::new([40_000, 20_049]);
-    wire.say(CLIENT, ACK, &start(CLIENT, 0x10, 2, &[&[0, 5, 0, 6], &request[..]].concat()));
-    wire.say(SERVER, ACK, &start(SERVER, 0x10, 2, &[&[0, 7, 0, 4], &reply[..]].concat()));
-    let heard = wire.run();
+    wire.segment(CLIENT, ACK, &start(CLIENT, 0x10, 2, &[&[0, 5, 0, 6], &request[..]].concat()));
+    wire.segment(SERVER, ACK, &start(SERVER, 0x10, 2, &[&[0, 7, 0, 4], &reply[..]].concat()));
+    let report = wire.run();
     let depths = |end: &rdmascope_dissector::connection::Endpoint| {
         end.start.and_then(|it| it.depths).map(|it| (it.inbound, it.outbound))
     };
     assert_eq!(
-        (depths(&heard.one().requester), depths(&heard.one().responder)),
+        (depths(&report.one().requester), depths(&report.one().responder)),
         (Some((5, 6)), Some((7, 4)))
     );
-    assert_eq!(heard.one().call_inline_threshold, Some(1024));
-    assert_eq!(heard.announced[0], "first #1 MPA Request, Asks, 8");
+    assert_eq!(report.one().call_inline_threshold, Some(1024));
+    assert_eq!(report.announced[0], "first #1 MPA Request, Asks, 8");
 }
 
 /// A Reply with the R bit (RFC 5044, section 7.1.1): its private data negotiates nothing.
 #[test]
-fn a_rejected_request() {
+fn rejected_request_negotiates_nothing() {
     let [request, reply] = [private_data(4096, 8192), private_data(2048, 1024)];
     let mut wire = Wire::new([40_000, 20_049]);
-    wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, &request));
-    let asked = wire.run();
-    assert_eq!((asked.one().state, asked.one().port), (State::Requested, Some(20_049)));
-    wire.say(SERVER, ACK, &start(SERVER, 0x20, 1, &reply));
-    let heard = wire.run();
-    let connection = heard.one();
+    wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, &request));
+    let requested = wire.run();
+    assert_eq!((requested.one().state, requested.one().port), (State::Requested, Some(20_049)));
+    wire.segment(SERVER, ACK, &start(SERVER, 0x20, 1, &reply));
+    let report = wire.run();
+    let connection = report.one();
     assert_eq!((connection.state, connection.call_inline_threshold), (State::Refused, None));
     assert!(connection.requester.private_data.is_some() && connection.responder.private_data.is_some());
     let [requester, responder] =
         [connection.requester, connection.responder].map(|end| end.first_frames.reject);
     assert_eq!((requester, responder), (None, Some(2)));
-    assert_eq!(heard.announced[2..], ["second #2 MPA Reply, Rejects(None), 8", "Refused by first"]);
+    assert_eq!(report.announced[2..], ["second #2 MPA Reply, Rejects(None), 8", "Refused by first"]);
 }
 
 /// The sender of the Request opened the connection, and the port is that of the other end, even if
 /// the capture has only the Reply.
 #[test]
-fn who_opened_it() {
+fn sender_of_mpa_request_is_the_requester() {
     let data = private_data(4096, 4096);
-    for (client, server, private_data, speaks) in
+    for (client, server, private_data, reply_is_rpc) in
         [(40_000, 20_049, &b""[..], true), (40_000, 7_777, b"", false), (40_000, 7_777, &data, true)]
     {
         let wire = Wire::connected([client, server], [b"", private_data]);
-        let heard = wire.run();
-        let connection = heard.one();
+        let report = wire.run();
+        let connection = report.one();
         assert_eq!((connection.port, connection.requester.tcp_port), (Some(server), Some(client)));
-        let is_rpc = heard.framed.iter().map(|framed| framed.ends_with("true")).collect::<Vec<_>>();
-        assert_eq!(is_rpc, [server == 20_049, speaks], "{client} {server}");
+        let is_rpc = report.framed.iter().map(|framed| framed.ends_with("true")).collect::<Vec<_>>();
+        assert_eq!(is_rpc, [server == 20_049, reply_is_rpc], "{client} {server}");
     }
     // The Request overrides the port.
-    let heard = Wire::connected([20_049, 40_000], [b"", b""]).run();
-    assert_eq!((heard.one().port, heard.one().requester.tcp_port), (Some(40_000), Some(20_049)));
-    assert!(heard.framed.iter().all(|framed| framed.ends_with("false")), "{:?}", heard.framed);
+    let report = Wire::connected([20_049, 40_000], [b"", b""]).run();
+    assert_eq!((report.one().port, report.one().requester.tcp_port), (Some(40_000), Some(20_049)));
+    assert!(report.framed.iter().all(|framed| framed.ends_with("false")), "{:?}", report.framed);
     let mut wire = Wire::new([40_000, 7_777]);
-    wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
-    let heard = wire.run();
-    assert_eq!((heard.one().port, heard.one().requester.tcp_port), (Some(7_777), Some(40_000)));
-    assert_eq!(heard.announced, ["first #1 MPA Reply, Accepts, 0", "Open by second"]);
+    wire.segment(SERVER, ACK, &start(SERVER, 0, 1, b""));
+    let report = wire.run();
+    assert_eq!((report.one().port, report.one().requester.tcp_port), (Some(7_777), Some(40_000)));
+    assert_eq!(report.announced, ["first #1 MPA Reply, Accepts, 0", "Open by second"]);
 }
 
 /// A capture that begins in the middle: the end with port 20049 accepted the connection (RFC 8267,
 /// section 9).
 #[test]
-fn from_the_middle_on() {
+fn port_20049_identifies_the_responder_in_mid_connection() {
     let (call, answer) = getattr(1);
     for (ports, port) in
         [([40_000, 20_049], Some(20_049)), ([20_049, 20_049], None), ([40_000, 40_001], None)]
@@ -387,51 +393,51 @@ fn from_the_middle_on() {
         let mut wire = Wire::new(ports);
         wire.send(CLIENT, &call);
         wire.send(SERVER, &answer);
-        let heard = wire.run();
-        let connection = heard.one();
+        let report = wire.run();
+        let connection = report.one();
         assert_eq!((connection.port, connection.requester.tcp_port), (port, Some(ports[0])), "{ports:?}");
         assert!(matches!(connection.origin, Origin::Inferred(_)));
-        assert_eq!(heard.transactions.len(), 1);
-        assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
+        assert_eq!(report.transactions.len(), 1);
+        assert_eq!(report.transactions[0].outcome, Outcome::Completed);
     }
     // The reply comes first.
     let mut wire = Wire::new([40_000, 20_049]);
     wire.send(SERVER, &answer);
-    let heard = wire.run();
-    assert_eq!((heard.one().port, heard.one().requester.tcp_port), (Some(20_049), Some(40_000)));
-    assert_eq!(heard.framed, ["FPDU 2>1 [20049, 40000] true"]);
+    let report = wire.run();
+    assert_eq!((report.one().port, report.one().requester.tcp_port), (Some(20_049), Some(40_000)));
+    assert_eq!(report.framed, ["FPDU 2>1 [20049, 40000] true"]);
 }
 
 /// Segments are counted, Sends wait for their ACKs, and the role of a segment follows from its
 /// bytes and its acknowledgement number.
 #[test]
-fn calls_and_replies() {
+fn calls_and_replies_have_roles_and_round_trips() {
     let (call, answer) = getattr(1);
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
     wire.send(CLIENT, &call);
     wire.now += 29_000;
-    wire.say(SERVER, ACK, b"");
+    wire.segment(SERVER, ACK, b"");
     wire.send(SERVER, &answer);
     wire.now += 6_000;
-    wire.say(CLIENT, ACK, b"");
-    let heard = wire.run();
-    let [transaction] = &heard.transactions[..] else { panic!("one transaction") };
+    wire.segment(CLIENT, ACK, b"");
+    let report = wire.run();
+    let [transaction] = &report.transactions[..] else { panic!("one transaction") };
     assert_eq!(transaction.outcome, Outcome::Completed);
     assert_eq!(transaction.timing.acknowledged.map(|seen| seen.frame), Some(4));
     // Start frames without private data leave the default (RFC 8166, section 3.3.3).
-    assert_eq!(heard.one().call_inline_threshold, Some(1024));
+    assert_eq!(report.one().call_inline_threshold, Some(1024));
     let [to_responder, to_requester] =
-        [heard.one().requester, heard.one().responder].map(|end| (end.round_trips, end.sent.packets));
+        [report.one().requester, report.one().responder].map(|end| (end.round_trips, end.sent.packets));
     assert_eq!(to_responder, (Some(RoundTrips { count: 1, minimum: 30_000, median: 30_000 }), 3));
     assert_eq!(to_requester, (Some(RoundTrips { count: 1, minimum: 7_000, median: 7_000 }), 3));
     let bytes = |message: &[u8]| (20 + 20 + message.len().next_multiple_of(4) + 4) as u64;
     assert_eq!(
-        (heard.one().requester.sent.bytes, heard.one().responder.sent.bytes),
+        (report.one().requester.sent.bytes, report.one().responder.sent.bytes),
         (bytes(&call), bytes(&answer))
     );
-    assert_eq!((heard.one().requester.sent.sends, heard.one().requester.sent.acknowledgements), (1, 1));
+    assert_eq!((report.one().requester.sent.sends, report.one().requester.sent.acknowledgements), (1, 1));
     assert_eq!(
-        heard.roles,
+        report.roles,
         [
             "#3 part",
             "#4 ack, only acknowledges",
@@ -450,32 +456,32 @@ fn calls_and_replies() {
     wire.send(CLIENT, &getattr(2).0);
     wire.send(SERVER, &answer);
     wire.send(SERVER, &getattr(2).1);
-    let heard = wire.run();
+    let report = wire.run();
     let acknowledged = |it: &Transaction| (it.xid.0, it.timing.acknowledged.map(|seen| seen.frame));
-    assert_eq!(heard.transactions.iter().map(acknowledged).collect::<Vec<_>>(), [(1, None), (2, Some(5))]);
-    assert_eq!(heard.one().requester.round_trips, None);
+    assert_eq!(report.transactions.iter().map(acknowledged).collect::<Vec<_>>(), [(1, None), (2, Some(5))]);
+    assert_eq!(report.one().requester.round_trips, None);
 }
 
 /// A segment may have the end of one message and the beginning of the next. It is reported once for
 /// each.
 #[test]
-fn segments_of_several_messages() {
+fn segment_is_attributed_to_each_of_its_messages() {
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
     let [first, second] = [1, 2].map(|xid| wire.fpdu(CLIENT, &getattr(xid).0));
     let begins = wire.next;
     let (front, rest) = second.split_at(20);
-    wire.say(CLIENT, ACK, &[&first, front].concat());
-    wire.say(CLIENT, ACK, rest);
-    wire.say(SERVER, ACK, b"");
+    wire.segment(CLIENT, ACK, &[&first, front].concat());
+    wire.segment(CLIENT, ACK, rest);
+    wire.segment(SERVER, ACK, b"");
     let replies = [1, 2].map(|xid| wire.fpdu(SERVER, &getattr(xid).1));
-    wire.say(SERVER, ACK, &replies.concat());
-    wire.say(CLIENT, ACK, b"");
+    wire.segment(SERVER, ACK, &replies.concat());
+    wire.segment(CLIENT, ACK, b"");
     // The second half again: it belongs only to the second message.
     wire.next[CLIENT] = wire.next[CLIENT].wrapping_sub(rest.len() as u32);
-    wire.say(CLIENT, ACK, rest);
-    let heard = wire.run();
+    wire.segment(CLIENT, ACK, rest);
+    let report = wire.run();
     assert_eq!(
-        heard.roles,
+        report.roles,
         [
             "#3 part, late",
             "#3 part, late",
@@ -494,14 +500,14 @@ fn segments_of_several_messages() {
         (3, begins[CLIENT].wrapping_add(first.len() as u32)),
         (4, begins[CLIENT].wrapping_add((first.len() + front.len()) as u32)),
     ];
-    assert_eq!(heard.places[..3], places);
-    let of_replies = heard.places.iter().filter(|(frame, _)| *frame == 6).map(|(_, place)| *place);
+    assert_eq!(report.places[..3], places);
+    let of_replies = report.places.iter().filter(|(frame, _)| *frame == 6).map(|(_, place)| *place);
     assert_eq!(of_replies.collect::<Vec<_>>(), [7_000 + 20, 7_000 + 20 + replies[0].len() as u32]);
 }
 
 /// If other checksums are correct, a wrong one is meaningful: the receiver drops the segment.
 #[test]
-fn damaged_segments() {
+fn segment_with_bad_tcp_checksum_is_dropped() {
     let (call, answer) = getattr(1);
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
     wire.damage = 1;
@@ -510,24 +516,24 @@ fn damaged_segments() {
     wire.next[CLIENT] = wire.next[CLIENT].wrapping_sub(24 + call.len().next_multiple_of(4) as u32);
     wire.send(CLIENT, &call);
     wire.send(SERVER, &answer);
-    let heard = wire.run();
-    let requester = heard.one().requester;
+    let report = wire.run();
+    let requester = report.one().requester;
     assert_eq!((requester.sent.bad_icrc, requester.sent.packets, requester.sent.repeated_packets), (1, 2, 0));
     assert_eq!((requester.first_frames.bad_icrc, requester.first_frames.sound), (Some(3), Some(1)));
-    assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
+    assert_eq!(report.transactions[0].outcome, Outcome::Completed);
     // If no checksum is correct, wrong ones are meaningless.
     let mut wire = Wire::new([40_000, 20_049]);
     wire.damage = 1;
     wire.send(CLIENT, &call);
     wire.send(SERVER, &answer);
-    let heard = wire.run();
-    assert_eq!((heard.one().requester.sent.packets, heard.one().requester.first_frames.sound), (1, None));
-    assert_eq!(heard.transactions.len(), 1);
+    let report = wire.run();
+    assert_eq!((report.one().requester.sent.packets, report.one().requester.first_frames.sound), (1, None));
+    assert_eq!(report.transactions.len(), 1);
 }
 
 /// RFC 9293, section 3.6: a connection is closed by FINs of both ends, or by a RST.
 #[test]
-fn how_it_ends() {
+fn connection_closes_by_fins_of_both_ends_or_rst() {
     for (segments, is_closed) in [
         (&[(CLIENT, FIN | ACK)][..], false),
         (&[(CLIENT, FIN | ACK), (SERVER, ACK)], false),
@@ -536,17 +542,17 @@ fn how_it_ends() {
         (&[(SERVER, RST)], true),
     ] {
         let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
-        segments.iter().for_each(|(from, flags)| wire.say(*from, *flags, b""));
-        let heard = wire.run();
-        assert_eq!(heard.one().state == State::Closed, is_closed, "{segments:?}");
+        segments.iter().for_each(|(from, flags)| wire.segment(*from, *flags, b""));
+        let report = wire.run();
+        assert_eq!(report.one().state == State::Closed, is_closed, "{segments:?}");
         // A closing segment is reported once for each end; a reset is reported once.
-        let told = heard.announced.iter().filter(|line| line.ends_with("FIN") || line.ends_with("RST"));
+        let reported = report.announced.iter().filter(|line| line.ends_with("FIN") || line.ends_with("RST"));
         let expected = segments.iter().zip(3..).filter(|((_, flags), _)| flags & (FIN | RST) != 0);
         let line = |((from, flags), frame): (&(usize, u8), u64)| {
             let name = if flags & RST != 0 { "RST" } else { "FIN" };
             format!("{} #{frame} {name}", ["first", "second"][*from])
         };
-        assert!(told.eq(&expected.map(line).collect::<Vec<_>>()), "{:?}", heard.announced);
+        assert!(reported.eq(&expected.map(line).collect::<Vec<_>>()), "{:?}", report.announced);
     }
 }
 
@@ -554,15 +560,15 @@ fn how_it_ends() {
 #[test]
 fn segments_are_counted() {
     let mut wire = Wire::new([40_000, 20_049]);
-    wire.say(CLIENT, SYN, b"");
-    wire.say(SERVER, SYN | ACK, b"");
-    wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
-    wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
+    wire.segment(CLIENT, SYN, b"");
+    wire.segment(SERVER, SYN | ACK, b"");
+    wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+    wire.segment(SERVER, ACK, &start(SERVER, 0, 1, b""));
     wire.send(CLIENT, &getattr(1).0);
     // The same packet again at once: a copy.
     wire.packets.push(wire.packets[4].clone());
     wire.damage = 1;
-    wire.say(SERVER, ACK, b"");
+    wire.segment(SERVER, ACK, b"");
     let totals = wire.run().totals;
     assert_eq!((totals.records, totals.segments, totals.sound_segments), (7, 5, 3));
     assert_eq!((totals.copies, totals.connections, totals.packets), (1, 1, 0));
@@ -575,27 +581,27 @@ fn segments_are_counted() {
 /// A request without a reply keeps its state when the connection is closed. A Send proves that
 /// there was a reply.
 #[test]
-fn a_request_without_a_reply() {
-    let asks = || {
+fn unanswered_request_keeps_its_state_at_close() {
+    let unanswered = || {
         let mut wire = Wire::new([40_000, 20_049]);
-        wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
-        wire.say(SERVER, ACK, b"");
+        wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+        wire.segment(SERVER, ACK, b"");
         wire
     };
     let closed = |mut wire: Wire, flags: u8| {
-        wire.say(CLIENT, flags | ACK, b"");
-        wire.say(SERVER, FIN | ACK, b"");
+        wire.segment(CLIENT, flags | ACK, b"");
+        wire.segment(SERVER, FIN | ACK, b"");
         wire.run().one().state
     };
-    assert_eq!(asks().run().one().state, State::Requested);
-    assert_eq!(closed(asks(), FIN), State::Requested);
-    assert_eq!(closed(asks(), RST), State::Requested);
+    assert_eq!(unanswered().run().one().state, State::Requested);
+    assert_eq!(closed(unanswered(), FIN), State::Requested);
+    assert_eq!(closed(unanswered(), RST), State::Requested);
     // The closing segments show whether the other end had sent anything, even if the capture lacks
     // it.
-    let silences = |lacks: u32, closes: &[(usize, u8, &[u8])]| {
-        let mut wire = asks();
-        wire.next[SERVER] += lacks;
-        closes.iter().for_each(|(from, flags, payload)| wire.say(*from, flags | ACK, payload));
+    let silences = |missing: u32, closing: &[(usize, u8, &[u8])]| {
+        let mut wire = unanswered();
+        wire.next[SERVER] += missing;
+        closing.iter().for_each(|(from, flags, payload)| wire.segment(*from, flags | ACK, payload));
         wire.run().silences
     };
     assert_eq!(silences(0, &[(CLIENT, FIN, b""), (SERVER, FIN, b"")]), [true, true]);
@@ -604,33 +610,33 @@ fn a_request_without_a_reply() {
     assert_eq!(silences(20, &[(CLIENT, FIN, b""), (SERVER, FIN, b"")]), [false, false]);
     assert_eq!(silences(20, &[(SERVER, RST, b"")]), [false]);
     assert_eq!(silences(0, &[(SERVER, FIN, b"no start frame")]), [false]);
-    let used_again = |mut wire: Wire| {
-        wire.say(CLIENT, SYN, b"");
+    let reused = |mut wire: Wire| {
+        wire.segment(CLIENT, SYN, b"");
         wire.run().one().state
     };
-    assert_eq!(used_again(asks()), State::Requested);
+    assert_eq!(reused(unanswered()), State::Requested);
     for from in [CLIENT, SERVER] {
-        let mut wire = asks();
+        let mut wire = unanswered();
         // The capture lacks the reply.
         wire.next[SERVER] += 20;
         wire.send(from, &getattr(1).0);
         assert_eq!(wire.run().one().state, State::Open);
         assert_eq!(closed(wire, FIN), State::Closed);
     }
-    let mut rejected = asks();
-    rejected.say(SERVER, ACK, &start(SERVER, 0x20, 1, b""));
-    assert_eq!(used_again(rejected), State::Refused);
+    let mut rejected = unanswered();
+    rejected.segment(SERVER, ACK, &start(SERVER, 0x20, 1, b""));
+    assert_eq!(reused(rejected), State::Refused);
 }
 
 /// The ports are reused, after a SYN, or, if the capture lacks it, with start frames at other
 /// positions.
 #[test]
-fn ports_that_were_used_before() {
+fn reused_ports_begin_a_new_connection() {
     let (call, answer) = getattr(1);
     let both = |wire: &mut Wire| {
         wire.numbers = [1; 2];
-        wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
-        wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
+        wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+        wire.segment(SERVER, ACK, &start(SERVER, 0, 1, b""));
         wire.send(CLIENT, &call);
         wire.send(SERVER, &answer);
     };
@@ -640,34 +646,34 @@ fn ports_that_were_used_before() {
             both(&mut wire);
             wire.next = from;
             if with_syn {
-                wire.say(CLIENT, SYN, b"");
-                wire.say(SERVER, SYN | ACK, b"");
+                wire.segment(CLIENT, SYN, b"");
+                wire.segment(SERVER, SYN | ACK, b"");
             }
             both(&mut wire);
-            let heard = wire.run();
+            let report = wire.run();
             let states: Vec<_> =
-                heard.connections.iter().map(|it| (it.state, it.requester.sent.sends)).collect();
+                report.connections.iter().map(|it| (it.state, it.requester.sent.sends)).collect();
             assert_eq!(states, [(State::Closed, 1), (State::Open, 1)], "{with_syn} {from:?}");
             assert_eq!(
-                heard.connections[1].requester.start.map(|it| it.frame_number),
+                report.connections[1].requester.start.map(|it| it.frame_number),
                 Some(if with_syn { 7 } else { 5 })
             );
-            assert_eq!(heard.transactions.len(), 2);
+            assert_eq!(report.transactions.len(), 2);
             // A SYN belongs to no iWARP connection: neither to the one that it ends, nor to the
             // next, which begins with its start frame.
             let others = if with_syn { 2 } else { 0 };
-            assert_eq!((heard.totals.segments, heard.totals.others), (8, others));
+            assert_eq!((report.totals.segments, report.totals.others), (8, others));
         }
     }
     // Retransmitted start frames begin no connection.
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
     let next = wire.next;
     wire.next = next.map(|next| next.wrapping_sub(20));
-    wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
-    wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
+    wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+    wire.segment(SERVER, ACK, &start(SERVER, 0, 1, b""));
     assert_eq!(wire.next, next);
-    let heard = wire.run();
-    let repeated = [heard.one().requester, heard.one().responder].map(|end| end.sent.repeated_packets);
+    let report = wire.run();
+    let repeated = [report.one().requester, report.one().responder].map(|end| end.sent.repeated_packets);
     assert_eq!(repeated, [1, 1]);
-    assert_eq!(heard.announced.len(), 4);
+    assert_eq!(report.announced.len(), 4);
 }

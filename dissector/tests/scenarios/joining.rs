@@ -36,7 +36,7 @@ fn cb_null(xid: u32) -> Vec<u8> {
 }
 
 #[test]
-fn transactions_told_of_each_half_flow_are_counted_once() {
+fn transactions_of_both_half_flows_are_counted_once() {
     // Each end reuses an XID for another call, so its first transaction ends before the half-flows
     // are paired.
     for from in [[CLIENT, SERVER], [SERVER, CLIENT]] {
@@ -64,7 +64,7 @@ fn transactions_told_of_each_half_flow_are_counted_once() {
 }
 
 #[test]
-fn what_was_counted_of_each_half_flow_is_its_ends() {
+fn counts_of_half_flows_go_to_their_ends() {
     for first in [CLIENT, SERVER] {
         let mut world = World::new();
         for from in [first, 1 - first] {
@@ -86,7 +86,7 @@ fn what_was_counted_of_each_half_flow_is_its_ends() {
 
 /// If a half-flow carries something other than RPC-over-RDMA, so does its connection.
 #[test]
-fn what_either_half_flow_carries_its_connection_carries() {
+fn foreign_half_flow_makes_connection_foreign() {
     for carry in [&[CLIENT][..], &[SERVER], &[CLIENT, SERVER], &[]] {
         let mut world = World::new();
         for from in carry {
@@ -104,7 +104,7 @@ fn what_either_half_flow_carries_its_connection_carries() {
 }
 
 #[test]
-fn what_a_half_flow_lacks_its_connection_lacks() {
+fn capture_gap_of_half_flow_applies_to_connection() {
     // The server's reply is lost before any packet shows that the server's half-flow belongs to the
     // call.
     for gaps in [1, 2] {
@@ -131,7 +131,7 @@ fn what_a_half_flow_lacks_its_connection_lacks() {
 }
 
 #[test]
-fn what_a_req_alone_says_stays_when_traffic_shows_its_connection() {
+fn facts_of_lone_req_survive_pairing() {
     let mut world = World::new();
     let named = [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(198, 51, 100, 2)];
     world.named = Some(named);
@@ -148,11 +148,11 @@ fn what_a_req_alone_says_stays_when_traffic_shows_its_connection() {
 }
 
 #[test]
-fn what_a_rep_alone_says_stays_when_traffic_shows_its_connection() {
+fn facts_of_lone_rep_survive_pairing() {
     // The capture has packets of the server before its REP, or after it.
-    for early in [false, true] {
+    for traffic_first in [false, true] {
         let mut world = World::new();
-        if early {
+        if traffic_first {
             world.send(SERVER, &cb_null(9));
         }
         world.rep();
@@ -164,17 +164,17 @@ fn what_a_rep_alone_says_stays_when_traffic_shows_its_connection() {
         assert_eq!(
             ends.map(|end| end.qpn),
             [CLIENT, SERVER].map(|side| Some(world.end(side).qpn)),
-            "{early}"
+            "{traffic_first}"
         );
-        assert_eq!(ends.map(|end| end.first_frames.cm_message), [None, Some(rep)], "{early}");
-        assert_eq!(ends.map(|end| end.private_data.is_some()), [false, true], "{early}");
+        assert_eq!(ends.map(|end| end.first_frames.cm_message), [None, Some(rep)], "{traffic_first}");
+        assert_eq!(ends.map(|end| end.private_data.is_some()), [false, true], "{traffic_first}");
     }
 }
 
 /// Private data (RFC 8797) that the capture cut is unknown, not absent. Only absent data means the
 /// default (RFC 8166, section 3.3.3).
 #[test]
-fn private_data_that_were_cut_off_stay_cut_off() {
+fn truncated_private_data_is_unknown_not_absent() {
     let mut world = World::new();
     // After 160 bytes of another layer, so the snap length keeps the private data of the REQ but
     // not that of the REP.
@@ -197,7 +197,7 @@ fn private_data_that_were_cut_off_stay_cut_off() {
 }
 
 #[test]
-fn an_end_that_rejects_and_speaks_all_the_same_has_rejected() {
+fn rejected_connection_with_traffic_stays_rejected() {
     let mut world = World::new();
     world.rep();
     world.rej(28);
@@ -209,7 +209,7 @@ fn an_end_that_rejects_and_speaks_all_the_same_has_rejected() {
 }
 
 #[test]
-fn names_go_with_the_connection_that_was_pieced_together() {
+fn communication_ids_end_with_paired_connection() {
     // A REQ, traffic, DREQ. Long after the connection has ended, its communication IDs are reused.
     for captured in ["REQ", "REP"] {
         let mut world = World::new();
@@ -231,12 +231,12 @@ fn names_go_with_the_connection_that_was_pieced_together() {
             report.connections.iter().map(|it| it.state).collect::<Vec<_>>(),
             [State::Closed, State::Open, State::Open]
         );
-        report.transactions.iter().for_each(assert_whole);
+        report.transactions.iter().for_each(assert_complete);
     }
 }
 
 #[test]
-fn who_calls_counts_as_requester_where_the_call_is_not_known() {
+fn caller_counts_as_requester_if_its_call_is_unknown() {
     // A Long Call that the responder does not read. The server's half-flow is seen first and has
     // the first number.
     let mut world = World::new();
@@ -255,7 +255,7 @@ fn who_calls_counts_as_requester_where_the_call_is_not_known() {
 }
 
 #[test]
-fn what_a_call_showed_of_who_opened_the_connection_stays() {
+fn roles_shown_by_call_survive_pairing() {
     // The XID is reused, so a call ends before the half-flows are paired. The server's half-flow
     // has the first number.
     let mut world = World::new();
@@ -273,7 +273,7 @@ fn what_a_call_showed_of_who_opened_the_connection_stays() {
 }
 
 #[test]
-fn only_the_beginning_of_a_message_names_an_xid() {
+fn only_first_packet_of_message_has_an_xid() {
     // The second packet of the server's message would be a reply if it were the first.
     let mut world = World::new();
     world.send(CLIENT, &getattr(1).0);
@@ -287,7 +287,7 @@ fn only_the_beginning_of_a_message_names_an_xid() {
 }
 
 #[test]
-fn what_joins_two_half_flows_is_told() {
+fn first_pairing_evidence_is_reported() {
     let mut world = World::new();
     world.send(CLIENT, &getattr(1).0);
     world.ack(SERVER);

@@ -13,7 +13,7 @@ use rdmascope_wire::bth::Extensions;
 use rdmascope_wire::psn::Psn;
 
 /// The report of the client's kernel before the first packet.
-fn told(world: &mut World) -> KnownConnection {
+fn hint(world: &mut World) -> KnownConnection {
     let mut end = |side: usize| {
         let End { address, qpn, psn, .. } = *world.end(side);
         KnownEnd { address: Address::V4(address), qpn, next_psn: Some(psn) }
@@ -29,7 +29,7 @@ fn told(world: &mut World) -> KnownConnection {
 }
 
 /// A call, its reply, and an ACK of each.
-fn talk(world: &mut World) {
+fn call_and_reply(world: &mut World) {
     let (call, reply) = getattr(1);
     world.send(CLIENT, &call);
     world.ack(SERVER);
@@ -38,12 +38,12 @@ fn talk(world: &mut World) {
 }
 
 #[test]
-fn a_pair_is_known_with_its_first_packet() {
+fn first_packet_confirms_a_reported_pair() {
     for first in [CLIENT, SERVER] {
         let mut world = World::new();
-        let told = told(&mut world);
+        let hint = hint(&mut world);
         world.send(first, &getattr(1).0);
-        let report = run_knowing(&world.frames, &[told]);
+        let report = run_knowing(&world.frames, &[hint]);
         let [connection] = &report.connections[..] else { panic!("one connection") };
         assert_eq!((connection.origin, connection.port), (Origin::Kernel, Some(20049)));
         assert!(connection.roles_known);
@@ -55,80 +55,80 @@ fn a_pair_is_known_with_its_first_packet() {
 }
 
 #[test]
-fn what_is_told_is_what_inference_finds() {
+fn hint_and_inference_yield_equal_results() {
     let mut world = World::new();
-    let told = told(&mut world);
-    talk(&mut world);
-    let (known, inferred) = (run_knowing(&world.frames, &[told]), world.run());
-    assert_eq!(known.connections[0].origin, Origin::Kernel);
-    assert_eq!(known.connections.len(), 1);
-    assert_eq!(format!("{:?}", known.transactions), format!("{:?}", inferred.transactions));
-    assert_eq!(known.connections[0].requester.sent, inferred.connections[0].requester.sent);
+    let hint = hint(&mut world);
+    call_and_reply(&mut world);
+    let (hinted, inferred) = (run_knowing(&world.frames, &[hint]), world.run());
+    assert_eq!(hinted.connections[0].origin, Origin::Kernel);
+    assert_eq!(hinted.connections.len(), 1);
+    assert_eq!(format!("{:?}", hinted.transactions), format!("{:?}", inferred.transactions));
+    assert_eq!(hinted.connections[0].requester.sent, inferred.connections[0].requester.sent);
 }
 
 /// The kernel reported queue pairs that were reused since: their PSNs are elsewhere.
 #[test]
-fn what_is_old_is_not_believed() {
+fn outdated_hint_is_rejected() {
     for (local, remote) in [(3_000_000, 0), (0, 3_000_000)] {
         let mut world = World::new();
-        let mut told = told(&mut world);
+        let mut hint = hint(&mut world);
         let far = |end: &mut KnownEnd, by: u32| end.next_psn = end.next_psn.map(|psn| psn.plus(by));
-        far(&mut told.local, local);
-        far(&mut told.remote, remote);
+        far(&mut hint.local, local);
+        far(&mut hint.remote, remote);
         // No ACK comes first: an ACK of a packet just sent would confirm the pair.
         let (call, reply) = getattr(1);
         world.send(CLIENT, &call);
         world.send(SERVER, &reply);
-        let report = run_knowing(&world.frames, &[told]);
+        let report = run_knowing(&world.frames, &[hint]);
         let [connection] = &report.connections[..] else { panic!("one connection") };
         assert!(matches!(connection.origin, Origin::Inferred(_)), "{:?}", connection.origin);
         assert_eq!(report.totals.contradicted_connections, 1);
         assert!(report.totals.first_contradiction.is_some());
-        assert_whole(report.one());
+        assert_complete(report.one());
     }
 }
 
 /// A PSN may be slightly lower, for a retransmission, or higher by the packets sent while the
 /// capture started.
 #[test]
-fn a_psn_may_be_a_little_away() {
+fn hint_psn_may_differ_slightly() {
     for by in [-100i32, 100_000] {
         let mut world = World::new();
-        let mut told = told(&mut world);
-        for end in [&mut told.local, &mut told.remote] {
+        let mut hint = hint(&mut world);
+        for end in [&mut hint.local, &mut hint.remote] {
             let psn = end.next_psn.unwrap().value();
             end.next_psn = Some(Psn::new(psn.wrapping_add_signed(-by)));
         }
-        talk(&mut world);
-        assert_eq!(run_knowing(&world.frames, &[told]).connections[0].origin, Origin::Kernel);
+        call_and_reply(&mut world);
+        assert_eq!(run_knowing(&world.frames, &[hint]).connections[0].origin, Origin::Kernel);
     }
 }
 
 /// The queue pair of one end was reused, so the other half-flow differs from the report. Only
 /// evidence shows this.
 #[test]
-fn evidence_is_believed_before_what_was_told() {
+fn evidence_overrides_a_hint() {
     let mut world = World::new();
-    let mut told = told(&mut world);
-    told.local.qpn = Qpn(0x55);
+    let mut hint = hint(&mut world);
+    hint.local.qpn = Qpn(0x55);
     let (call, reply) = getattr(1);
     world.send(CLIENT, &call);
     world.send(SERVER, &reply);
-    let report = run_knowing(&world.frames, &[told]);
+    let report = run_knowing(&world.frames, &[hint]);
     let [connection] = &report.connections[..] else { panic!("one connection: {:?}", report.connections) };
     assert_eq!(connection.origin, Origin::Inferred(Evidence { xid: true, ..Evidence::default() }));
     assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
     assert_eq!((report.totals.contradicted_connections, report.totals.first_contradiction), (1, Some(2)));
-    assert_whole(report.one());
+    assert_complete(report.one());
 }
 
 /// Once both half-flows have confirmed the reported PSNs, another half-flow with evidence is a
 /// separate connection.
 #[test]
-fn what_was_shown_is_believed_before_evidence() {
+fn confirmed_hint_overrides_evidence() {
     for shown in [false, true] {
         let mut world = World::new();
-        let told = told(&mut world);
+        let hint = hint(&mut world);
         world.send(CLIENT, &getattr(1).0);
         if shown {
             world.ack(SERVER);
@@ -137,8 +137,8 @@ fn what_was_shown_is_believed_before_evidence() {
         world.send(CLIENT, &getattr(2).0);
         // A reply to it, for another queue pair of the client.
         world.end(CLIENT).qpn = Qpn(0x55);
-        let stray = world.send(SERVER, &getattr(2).1).start as u64 + 1;
-        let report = run_knowing(&world.frames, &[told]);
+        let unmatched = world.send(SERVER, &getattr(2).1).start as u64 + 1;
+        let report = run_knowing(&world.frames, &[hint]);
         let origins: Vec<_> = report.connections.iter().map(|connection| connection.origin).collect();
         let contradiction = (report.totals.contradicted_connections, report.totals.first_contradiction);
         if shown {
@@ -146,50 +146,50 @@ fn what_was_shown_is_believed_before_evidence() {
             assert_eq!(contradiction, (0, None));
         } else {
             assert_eq!(origins, [Origin::Inferred(Evidence { xid: true, ..Evidence::default() })]);
-            assert_eq!(contradiction, (1, Some(stray)));
+            assert_eq!(contradiction, (1, Some(unmatched)));
         }
     }
 }
 
 #[test]
-fn a_cm_exchange_is_believed_before_what_was_told() {
+fn cm_exchange_overrides_a_hint() {
     let mut world = World::new();
-    let told = told(&mut world);
+    let hint = hint(&mut world);
     world.connect();
-    talk(&mut world);
-    let report = run_knowing(&world.frames, &[told]);
+    call_and_reply(&mut world);
+    let report = run_knowing(&world.frames, &[hint]);
     let [connection] = &report.connections[..] else { panic!("one connection") };
     assert_eq!((connection.origin, connection.call_inline_threshold), (Origin::Cm, Some(4096)));
-    assert_whole(report.one());
+    assert_complete(report.one());
 
     // The reported connection ends, and its queue pairs are reused.
     let mut world = World::new();
-    let told = self::told(&mut world);
-    talk(&mut world);
+    let hint = self::hint(&mut world);
+    call_and_reply(&mut world);
     world.add([0x11, 0x22], [7_000_000, 9_000_000]);
     world.connect();
     world.send(CLIENT, &getattr(2).0);
     world.ack(SERVER);
     world.send(SERVER, &getattr(2).1);
-    let report = run_knowing(&world.frames, &[told]);
+    let report = run_knowing(&world.frames, &[hint]);
     let origins: Vec<_> = report.connections.iter().map(|connection| connection.origin).collect();
     assert_eq!(origins, [Origin::Kernel, Origin::Cm]);
-    assert_whole(report.xid(1));
-    assert_whole(report.xid(2));
+    assert_complete(report.xid(1));
+    assert_complete(report.xid(2));
 }
 
-/// An ACK for an impossible PSN is a fault. It gives the connection a number whether or not a judge
-/// is present.
+/// An ACK for an impossible PSN is a fault. It gives the connection a number whether or not
+/// observations are enabled.
 #[test]
-fn a_fault_numbers_its_connection() {
+fn fault_assigns_a_connection_number() {
     let mut world = World::new();
-    let told = KnownConnection { speaks_rpc: false, ..told(&mut world) };
+    let hint = KnownConnection { speaks_rpc: false, ..hint(&mut world) };
     world.write(CLIENT, segment(7, 8, 0x1000), b"no RPCs");
     world.end(CLIENT).psn = world.end(CLIENT).psn.plus(70_000);
     world.ack(SERVER);
     for observe in [Observe::Nothing, Observe::Events, Observe::All] {
         let mut engine = Engine::new(Config { observe, ..Config::default() });
-        engine.know(told);
+        engine.know(hint);
         for (number, frame) in (1..).zip(&world.frames) {
             engine.handle(&frame.record(number), &mut |_| {});
         }
@@ -198,13 +198,13 @@ fn a_fault_numbers_its_connection() {
 }
 
 #[test]
-fn what_never_speaks_is_no_connection() {
+fn hint_without_packets_is_no_connection() {
     let mut world = World::new();
-    let mut other = told(&mut world);
-    let told = other;
+    let mut other = hint(&mut world);
+    let hint = other;
     (other.local.qpn, other.remote.qpn) = (Qpn(0x77), Qpn(0x88));
-    talk(&mut world);
-    let report = run_knowing(&world.frames, &[other, told]);
+    call_and_reply(&mut world);
+    let report = run_knowing(&world.frames, &[other, hint]);
     assert_eq!((report.connections.len(), report.totals.known_connections), (1, 2));
 }
 
@@ -223,15 +223,15 @@ fn sends_only(world: &mut World) {
     world.send(SERVER, &answer);
 }
 
-/// If a kernel's transport gave the messages, missing data is a limit of the capture. If packets were
-/// captured, it is not.
+/// Messages from a kernel's transport come without RDMA data, so missing data is a limit of the
+/// capture. If packets were captured, it is not.
 #[test]
-fn the_data_of_a_snooped_connection_is_unseen() {
+fn data_of_a_snooped_connection_is_unseen() {
     for is_snooped in [true, false] {
         let mut world = World::new();
-        let told = KnownConnection { is_snooped, ..told(&mut world) };
+        let hint = KnownConnection { is_snooped, ..hint(&mut world) };
         sends_only(&mut world);
-        let report = run_knowing(&world.frames, &[told]);
+        let report = run_knowing(&world.frames, &[hint]);
         let [read, getattr] = &report.transactions[..] else { panic!("two transactions") };
         assert_eq!(read.reply.as_ref().unwrap().missing.len(), 1);
         assert_eq!((read.capture_gap, getattr.capture_gap), (is_snooped, false));
@@ -244,23 +244,23 @@ fn the_data_of_a_snooped_connection_is_unseen() {
     }
 }
 
-/// A composed frame has a whole message, whatever the path MTU.
+/// A composed frame has a complete message, whatever the path MTU.
 #[test]
-fn a_long_packet_of_a_snooped_connection_is_no_fault() {
+fn long_packet_of_a_snooped_connection_is_no_fault() {
     for is_snooped in [true, false] {
         let mut world = World::new();
-        let told = KnownConnection { is_snooped, ..told(&mut world) };
+        let hint = KnownConnection { is_snooped, ..hint(&mut world) };
         let psn = world.end(CLIENT).psn;
         let only = 0x04;
         world.packet(CLIENT, only, psn, Extensions::default(), &[getattr(1).0, vec![0; 5000]].concat());
         let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
-        engine.know(told);
+        engine.know(hint);
         let mut faults = 0;
         for (index, frame) in world.frames.iter().enumerate() {
             engine.handle(&frame.record(index as u64 + 1), &mut |event| {
                 faults += u64::from(matches!(
                     event,
-                    Event::Observation(Observation { what: Observed::Faulty(_), .. })
+                    Event::Observation(Observation { kind: Observed::Faulty(_), .. })
                 ));
             });
         }

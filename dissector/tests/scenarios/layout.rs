@@ -48,7 +48,7 @@ fn write(segments: &[u32]) -> Transaction {
         moved = rest;
     }
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let write = report.one().clone();
     // The RFC 4506 encoding without reduction.
     assert_is(write.message(false), &nfs3(1, 7, "'handle' h0 1001 2 *1001"));
@@ -58,7 +58,7 @@ fn write(segments: &[u32]) -> Transaction {
 }
 
 #[test]
-fn a_read_chunk_without_padding_at_the_end_of_the_call() {
+fn missing_padding_is_added_after_a_read_chunk() {
     let write = write(&[1001]);
     let header = u64::from(write.call.as_ref().unwrap().header_length);
     assert_eq!(
@@ -68,13 +68,13 @@ fn a_read_chunk_without_padding_at_the_end_of_the_call() {
 }
 
 #[test]
-fn a_read_chunk_with_its_padding() {
+fn padding_may_be_part_of_a_read_chunk() {
     assert_eq!(extents(&write(&[600, 404]), false)[1], (1004, Some((Part::ReadChunk(0), 0))));
     assert_eq!(extents(&write(&[600, 401, 3]), false).len(), 2);
 }
 
 #[test]
-fn read_chunks_stand_where_their_positions_say_in_whatever_order_they_come() {
+fn read_chunks_are_placed_by_position_in_any_order() {
     let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
     let second = first + 504 + (4 + 16 + 8 + 4 + 4);
     let (a, b) = (segment(1, 501, 0x1000), segment(2, 1000, 0x2000));
@@ -86,7 +86,7 @@ fn read_chunks_stand_where_their_positions_say_in_whatever_order_they_come() {
     world.read(SERVER, a, &data(501));
     world.read(SERVER, b, &data(1000));
     world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let writes = report.one();
     assert_is(writes.message(false), &compound(1, "3 22 'handle' 38 #16 h0 2 *501 38 #16 h501 2 *1000"));
     let sources: Vec<_> =
@@ -99,7 +99,7 @@ fn read_chunks_stand_where_their_positions_say_in_whatever_order_they_come() {
 }
 
 #[test]
-fn a_long_call_alone_and_with_another_read_chunk() {
+fn long_call_may_have_another_read_chunk() {
     let stream = nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *2001");
     let mut world = World::connected();
     let (front, back) = stream.split_at(777);
@@ -120,7 +120,7 @@ fn a_long_call_alone_and_with_another_read_chunk() {
     world.read(SERVER, item, &data(1001));
     world.send(SERVER, &message(&msg(2), &reply(2, "0 0 0 1001 2 #8")));
 
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     assert_is(report.xid(1).message(false), &stream);
     assert_eq!(extents(report.xid(1), false), [(stream.len() as u64, Some((Part::ReadChunk(0), 0)))]);
     let text = report.xid(1).details.operations[0].argument_item.unwrap();
@@ -137,7 +137,7 @@ fn a_long_call_alone_and_with_another_read_chunk() {
 }
 
 #[test]
-fn write_chunks_stand_where_the_upper_layer_says() {
+fn write_chunks_are_placed_by_the_upper_layer_binding() {
     // RFC 8267, section 6.4.3: three items, the second requested inline.
     let arguments = "9 22 'dir' 15 'a' 25 #16 h0 1000 22 'dir' 15 'b' 27 22 'dir' 15 'c' 25 #16 h0 1000";
     let (a, c1, c2) = (segment(1, 1000, 0x1000), segment(2, 300, 0x2000), segment(3, 700, 0x3000));
@@ -152,10 +152,10 @@ fn write_chunks_stand_where_the_upper_layer_says() {
     answer.writes = vec![vec![a], vec![], vec![c1, segment(3, 99, 0x3000)]];
     let results = "0 '' 9 22 0 15 0 25 0 0 1000 22 0 15 0 27 0 'target' 22 0 15 0 25 0 1 399";
     world.send(SERVER, &message(&answer, &reply(1, results)));
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let reads = report.one();
-    let whole = "0 '' 9 22 0 15 0 25 0 0 *1000 22 0 15 0 27 0 'target' 22 0 15 0 25 0 1 *399";
-    assert_is(reads.message(true), &reply(1, whole));
+    let unreduced = "0 '' 9 22 0 15 0 25 0 0 *1000 22 0 15 0 27 0 'target' 22 0 15 0 25 0 1 *399";
+    assert_is(reads.message(true), &reply(1, unreduced));
     for (index, expected) in [(2, data(1000)), (5, b"target".to_vec()), (8, data(399))] {
         let item = reads.details.operations[index].result_item.unwrap();
         assert_is(reads.item(true, &item), &expected);
@@ -164,7 +164,7 @@ fn write_chunks_stand_where_the_upper_layer_says() {
 }
 
 #[test]
-fn a_long_reply_alone_and_with_a_write_chunk() {
+fn long_reply_may_have_a_write_chunk() {
     let long = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 1 h6 *255 h2 0 1");
     let offered = [segment(7, 200, 0x1000), segment(8, 4000, 0x3000)];
     let mut world = World::connected();
@@ -194,19 +194,19 @@ fn a_long_reply_alone_and_with_a_write_chunk() {
     answer.reply = Some(vec![segment(10, reduced.len() as u32, 0x2000)]);
     world.send(SERVER, &message(&answer, &[]));
 
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     assert_is(report.xid(1).message(true), &long);
     assert_eq!(extents(report.xid(1), true), [(long.len() as u64, Some((Part::ReplyChunk, 0)))]);
-    let mut whole = reply(2, "0 '' 3 22 0 9 0 1 7 *400 25 0 1 *901");
-    let end = whole.len() - 3;
-    whole[end..].fill(9);
-    assert_is(report.xid(2).message(true), &whole);
+    let mut unreduced = reply(2, "0 '' 3 22 0 9 0 1 7 *400 25 0 1 *901");
+    let end = unreduced.len() - 3;
+    unreduced[end..].fill(9);
+    assert_is(report.xid(2).message(true), &unreduced);
     let item = report.xid(2).details.operations[2].result_item.unwrap();
     assert_is(report.xid(2).item(true, &item), &data(901));
 }
 
 #[test]
-fn a_reply_that_is_pulled() {
+fn reply_in_read_chunk_is_reassembled() {
     let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 0 1 *255");
     let target = segment(9, stream.len() as u32, 0x1000);
     let mut world = World::connected();
@@ -215,12 +215,12 @@ fn a_reply_that_is_pulled() {
     answer.reads = vec![read_segment(0, target)];
     world.send(SERVER, &message(&answer, &[]));
     world.read(CLIENT, target, &stream);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     assert_is(report.one().message(true), &stream);
 }
 
 #[test]
-fn what_the_capture_lacks_is_told() {
+fn missing_ranges_are_reported() {
     let segment = segment(7, 1001, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -232,7 +232,7 @@ fn what_the_capture_lacks_is_told() {
     for index in [responses.end - 1, responses.start + 1] {
         world.frames.remove(index);
     }
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let write = report.one();
     let piece = write.message(false).unwrap();
     let at = u64::from(WRITE_POSITION);
@@ -247,8 +247,8 @@ fn what_the_capture_lacks_is_told() {
 }
 
 #[test]
-fn positions_that_cannot_be() {
-    // Within the item before, and past the end of the stream.
+fn impossible_chunk_positions_are_ignored() {
+    // One position is within the previous item, the other past the end of the stream.
     let stream = nfs3(1, 7, "'handle' h0 1001 2 1001");
     let chunk = |position, handle| read_segment(position, segment(handle, 1001, 0x1000));
     let mut world = World::connected();
@@ -257,7 +257,7 @@ fn positions_that_cannot_be() {
     let call = message(&call, &stream);
     world.send(CLIENT, &call);
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     let header = (call.len() - stream.len()) as u64;
     assert_eq!(
         extents(report.one(), false),
@@ -266,11 +266,11 @@ fn positions_that_cannot_be() {
 }
 
 #[test]
-fn what_is_no_rpc_message_has_no_layout() {
+fn missing_reply_has_no_layout() {
     let mut world = World::connected();
     let (call, _) = getattr(1);
     world.send(CLIENT, &call);
-    let report = world.run_keeping();
+    let report = world.run_with_details();
     assert!(report.one().layout(true).is_empty());
     assert_eq!(report.one().message(true), None);
     assert_eq!(world.run().one().message(false), None, "nothing was kept");

@@ -47,7 +47,7 @@ pub(crate) fn assert_session(report: &Report) {
         [(1, "SYMLINK", 0, 0), (2, "WRITE", 2000, 0), (3, "READ", 0, 2000)]
     {
         let transaction = report.xid(xid);
-        assert_whole(transaction);
+        assert_complete(transaction);
         assert_eq!((transaction.outcome, transaction.status), (Outcome::Completed, Some(0)));
         assert_eq!(names(transaction), [name]);
         let timing = transaction.timing;
@@ -65,7 +65,7 @@ fn with_psns(client: u32, server: u32) -> World {
 }
 
 #[test]
-fn psns_wrap_inside_every_kind_of_message() {
+fn psns_may_wrap_within_any_message() {
     for before in 0..32 {
         for connected in [true, false] {
             let mut world = with_psns(0x100_0000 - before, 0x100_0000 - before);
@@ -134,17 +134,17 @@ fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
 }
 
 #[test]
-fn the_client_goes_back_after_a_nak() {
+fn client_retransmits_after_nak() {
     go_back(CLIENT, |opcode| opcode <= 0x0c);
 }
 
 #[test]
-fn the_server_goes_back_after_a_nak() {
+fn server_retransmits_after_nak() {
     go_back(SERVER, |opcode| opcode <= 0x0b);
 }
 
 #[test]
-fn a_send_meets_a_receiver_that_is_not_ready() {
+fn send_is_retransmitted_after_rnr_nak() {
     let mut world = World::connected();
     let first = world.end(CLIENT).psn;
     let frames = world.send(CLIENT, &message(&msg(1), &nfs3(1, 10, SYMLINK)));
@@ -154,7 +154,7 @@ fn a_send_meets_a_receiver_that_is_not_ready() {
     world.ack(SERVER);
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 0 0")));
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     let connection = &report.connections[0];
     assert_eq!(connection.responder.sent.rnr_naks, 1);
     let nak = frames.end as u64 + 1;
@@ -165,7 +165,7 @@ fn a_send_meets_a_receiver_that_is_not_ready() {
 }
 
 #[test]
-fn every_packet_comes_twice() {
+fn repeated_packets_change_no_transaction() {
     let mut world = World::connected();
     session(&mut world);
     let frames = world.frames.len();
@@ -184,7 +184,7 @@ fn every_packet_comes_twice() {
 }
 
 #[test]
-fn a_packet_with_a_bad_icrc_is_dropped_and_sent_again() {
+fn packet_with_bad_icrc_is_ignored() {
     let mut world = World::connected();
     session(&mut world);
     for bad in 3..world.frames.len() {
@@ -204,7 +204,7 @@ fn a_packet_with_a_bad_icrc_is_dropped_and_sent_again() {
 }
 
 #[test]
-fn a_gap_of_the_capture_is_passed_once_the_receiver_has_acknowledged_it() {
+fn acknowledged_capture_gap_is_given_up() {
     // The call of XID 2 was received but is missing from the capture; later calls are processed.
     let mut world = World::connected();
     let mut lost = 0..0;
@@ -225,7 +225,7 @@ fn a_gap_of_the_capture_is_passed_once_the_receiver_has_acknowledged_it() {
             assert_eq!(transaction.outcome, Outcome::NoCall);
             assert!(transaction.capture_gap);
         } else {
-            assert_whole(transaction);
+            assert_complete(transaction);
             assert_eq!(transaction.outcome, Outcome::Completed);
         }
     }
@@ -248,7 +248,7 @@ fn nine_calls() -> (World, usize) {
 }
 
 #[test]
-fn a_reply_that_the_capture_lacks_is_a_gap_and_not_silence() {
+fn missing_reply_is_a_capture_gap() {
     let (world, second) = nine_calls();
     let report = world.run_without([second]);
     assert_eq!(report.xid(2).outcome, Outcome::NoReply);
@@ -258,7 +258,7 @@ fn a_reply_that_the_capture_lacks_is_a_gap_and_not_silence() {
 
 /// A reply cut within its header, which has 16 bytes before the chunk lists, may be any reply.
 #[test]
-fn a_reply_whose_header_was_cut_is_a_gap() {
+fn reply_with_truncated_header_is_a_capture_gap() {
     let (world, second) = nine_calls();
     // Ethernet, IPv4, UDP and BTH.
     let headers = 14 + 20 + 8 + 12;
@@ -289,16 +289,16 @@ fn two_reads(world: &mut World) -> Range<usize> {
 }
 
 #[test]
-fn two_rdma_reads_are_outstanding_and_the_path_mtu_is_not_known() {
+fn concurrent_reads_are_matched_without_path_mtu() {
     let mut world = World::new();
     two_reads(&mut world);
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     assert_eq!(report.one().timing.read_bytes, 4000);
 }
 
 #[test]
-fn a_cut_capture_places_all_and_blames_nobody() {
+fn truncated_capture_still_places_all_data() {
     let mut world = World::connected();
     session(&mut world);
     let report = run_cut(&world.frames, 160);

@@ -1,4 +1,4 @@
-//! Scenarios of the whole engine: records in, events out.
+//! Scenarios of the complete engine: records in, events out.
 //!
 //! Each test scripts the packets of two hosts and states the events that the specifications
 //! require. [`world`] builds the frames; the expectations come from RFC 8166, RFC 8167, RFC 8267,

@@ -25,32 +25,32 @@ fn read(world: &mut World, xid: u32, length: usize) {
 }
 
 #[test]
-fn an_rkey_and_offset_are_used_again_by_the_next_call() {
+fn rkey_and_offset_may_be_reused_by_next_call() {
     let mut world = World::connected();
     for (xid, length) in [(1, 1000), (2, 300), (3, 700)] {
         read(&mut world, xid, length);
     }
     let report = world.run();
     for (xid, length) in [(1, 1000), (2, 300), (3, 700)] {
-        assert_whole(report.xid(xid));
+        assert_complete(report.xid(xid));
         assert_eq!(report.xid(xid).timing.written_bytes, length);
     }
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 0);
 }
 
 #[test]
-fn a_write_to_memory_of_a_call_that_is_over_is_unmatched() {
+fn write_to_memory_of_ended_call_is_unmatched() {
     let mut world = World::connected();
     read(&mut world, 1, 1000);
     world.write(SERVER, segment(7, 1000, 0x1000), &data(10));
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     assert_eq!(report.one().timing.written_bytes, 1000);
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 1);
 }
 
 #[test]
-fn a_misdirected_write_is_unmatched() {
+fn misdirected_write_is_unmatched() {
     let mut world = World::connected();
     let mut call = msg(1);
     let chunk = segment(7, 100, 0x1000);
@@ -72,7 +72,7 @@ fn a_misdirected_write_is_unmatched() {
 }
 
 #[test]
-fn the_same_xid_on_two_connections() {
+fn two_connections_may_use_the_same_xid() {
     let mut world = World::connected();
     world.add([0x33, 0x44], [70, 80]);
     world.connect();
@@ -90,7 +90,7 @@ fn the_same_xid_on_two_connections() {
 }
 
 #[test]
-fn an_xid_is_used_again_while_it_is_outstanding() {
+fn reused_outstanding_xid_ends_first_call() {
     let mut world = World::connected();
     let (call, answer) = getattr(5);
     world.send(CLIENT, &call);
@@ -102,7 +102,7 @@ fn an_xid_is_used_again_while_it_is_outstanding() {
 }
 
 #[test]
-fn a_call_without_reply_and_the_end_of_its_connection() {
+fn outstanding_call_is_cut_off_unless_connection_closed() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(5).0);
     world.ack(SERVER);
@@ -114,7 +114,7 @@ fn a_call_without_reply_and_the_end_of_its_connection() {
 }
 
 #[test]
-fn a_reply_without_a_call() {
+fn reply_without_call_is_a_transaction() {
     let mut world = World::connected();
     world.send(SERVER, &getattr(5).1);
     let (call, answer) = getattr(6);
@@ -128,7 +128,7 @@ fn a_reply_without_a_call() {
 }
 
 #[test]
-fn a_reply_without_a_call_on_a_half_flow_that_is_paired_later() {
+fn reply_without_call_belongs_to_paired_connection() {
     let mut world = World::new();
     world.send(SERVER, &getattr(5).1);
     let (call, answer) = getattr(6);
@@ -141,7 +141,7 @@ fn a_reply_without_a_call_on_a_half_flow_that_is_paired_later() {
 }
 
 #[test]
-fn xids_are_replayed_on_the_next_connection() {
+fn xids_may_be_replayed_on_next_connection() {
     // Addresses and queue pairs are the same; outstanding calls are repeated with the same XIDs and
     // memory.
     let mut world = World::connected();
@@ -158,7 +158,7 @@ fn xids_are_replayed_on_the_next_connection() {
     read(&mut world, 5, 1000);
     let report = world.run();
     assert_eq!(outcomes(&report), [(5, Outcome::NoReply), (5, Outcome::Completed)]);
-    assert_whole(&report.transactions[1]);
+    assert_complete(&report.transactions[1]);
     assert_eq!(
         report.transactions.iter().map(|each| each.timing.written_bytes).collect::<Vec<_>>(),
         [400, 1000]
@@ -193,19 +193,19 @@ fn gss(service: u32, arguments: &str, results: &str) -> Transaction {
     world.send(CLIENT, &message(&msg(1), &call));
     world.send(SERVER, &message(&msg(1), &answer));
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     report.one().clone()
 }
 
 #[test]
-fn krb5_is_read_like_any_call() {
+fn krb5_is_parsed_like_any_call() {
     let getattr = gss(1, "'handle'", "2");
     assert_eq!((getattr.security, getattr.status), (Some(Security::Gss), Some(2)));
     assert!(getattr.details.operations[0].file_handle.is_some());
 }
 
 #[test]
-fn krb5i_is_read_inside_its_databody() {
+fn krb5i_databody_is_parsed() {
     // RFC 2203, section 5.3.2.2: length, sequence number, arguments; then the checksum.
     let getattr = gss(2, "16 9 'handle' *28", "8 9 2 *28");
     assert_eq!((getattr.security, getattr.status), (Some(Security::GssIntegrity), Some(2)));
@@ -213,7 +213,7 @@ fn krb5i_is_read_inside_its_databody() {
 }
 
 #[test]
-fn krb5p_is_opaque_and_says_so() {
+fn krb5p_is_reported_as_opaque() {
     let getattr = gss(3, "*100", "*200");
     assert_eq!((getattr.security, getattr.status), (Some(Security::GssPrivacy), None));
     assert_eq!(getattr.procedure.map(|procedure| procedure.number), Some(1));
@@ -239,7 +239,7 @@ fn long_reply(world: &mut World, xid: u32, length: usize) -> usize {
 /// The reply names the memory that was written for it, so the captured bytes are neither missing
 /// nor unmatched.
 #[test]
-fn a_long_reply_whose_call_is_missing_has_what_was_written_for_it() {
+fn long_reply_without_call_has_its_written_bytes() {
     let mut world = World::connected();
     let length = long_reply(&mut world, 5, 40);
     let (call, answer) = getattr(6);
@@ -257,7 +257,7 @@ fn a_long_reply_whose_call_is_missing_has_what_was_written_for_it() {
 
 /// If a packet of it is missing too, only its bytes are missing.
 #[test]
-fn a_long_reply_without_its_call_and_a_part_of_itself() {
+fn long_reply_without_call_lists_its_missing_bytes() {
     let mut world = World::connected();
     let first = world.frames.len();
     let length = long_reply(&mut world, 5, 40);
@@ -275,7 +275,7 @@ fn a_long_reply_without_its_call_and_a_part_of_itself() {
 /// A handle that a later call advertises belongs to that call, even after the reply to an earlier
 /// call.
 #[test]
-fn a_handle_that_is_advertised_anew_stays_with_the_later_call() {
+fn readvertised_handle_belongs_to_later_call() {
     let mut world = World::connected();
     let payload = reply(5, "0 #40");
     let chunk = segment(0x105, payload.len() as u32, 0x4000);

@@ -41,7 +41,7 @@ fn write_reply(world: &mut World) {
 }
 
 #[test]
-fn one_rdma_write_packet_is_not_captured() {
+fn missing_rdma_write_packet_leaves_exact_hole() {
     let mut world = World::connected();
     let [first, second] = read_call(&mut world);
     read_reply(&mut world);
@@ -67,7 +67,7 @@ fn one_rdma_write_packet_is_not_captured() {
 }
 
 #[test]
-fn one_read_response_is_not_captured() {
+fn missing_read_response_leaves_exact_hole() {
     let mut world = World::connected();
     let responses = write_call(&mut world);
     write_reply(&mut world);
@@ -83,7 +83,7 @@ fn one_read_response_is_not_captured() {
 }
 
 #[test]
-fn a_whole_rdma_read_is_not_captured() {
+fn missing_rdma_read_leaves_chunk_missing() {
     let mut world = World::connected();
     let responses = write_call(&mut world);
     write_reply(&mut world);
@@ -94,7 +94,7 @@ fn a_whole_rdma_read_is_not_captured() {
 }
 
 #[test]
-fn a_middle_packet_of_a_send_is_not_captured() {
+fn missing_middle_packet_of_send_leaves_exact_hole() {
     let mut world = World::connected();
     // 28 bytes of header, then the stream: a SYMLINK with 990 bytes of text.
     let call = message(&msg(1), &nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *990"));
@@ -119,7 +119,7 @@ fn a_middle_packet_of_a_send_is_not_captured() {
 }
 
 #[test]
-fn the_last_packet_of_a_send_is_not_captured() {
+fn missing_last_packet_of_send_leaves_length_unknown() {
     let mut world = World::connected();
     let frames = world.send(CLIENT, &message(&msg(1), &nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *990")));
     world.ack(SERVER);
@@ -134,11 +134,11 @@ fn the_last_packet_of_a_send_is_not_captured() {
     let call = symlink.call.as_ref().unwrap();
     assert_eq!(call.missing, [Missing { part: Part::Send, start: 1024, end: None }]);
     assert_eq!(call.message_length, None, "its end is unknown");
-    assert_whole(report.xid(2));
+    assert_complete(report.xid(2));
 }
 
 #[test]
-fn one_packet_of_a_reply_chunk_is_not_captured() {
+fn missing_reply_chunk_packet_leaves_exact_hole() {
     let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 1 h6 *700 h2 0 1");
     let chunk = segment(7, 2000, 0x1000);
     let mut world = World::connected();
@@ -157,7 +157,7 @@ fn one_packet_of_a_reply_chunk_is_not_captured() {
 }
 
 #[test]
-fn nothing_is_missing_when_it_is_sent_again() {
+fn retransmitted_bytes_are_not_missing() {
     let lose = |world: &mut World, lost: usize, from: usize, psn| {
         // The receiver sends a NAK, and the sender goes back.
         world.frames.remove(lost);
@@ -174,7 +174,7 @@ fn nothing_is_missing_when_it_is_sent_again() {
         world.wait(20);
         read_reply(&mut world);
         let report = world.run();
-        assert_whole(report.one());
+        assert_complete(report.one());
         assert_eq!(report.one().timing.written_bytes, 1001);
     }
     // A READ response: the requester requests the missing part again.
@@ -190,14 +190,14 @@ fn nothing_is_missing_when_it_is_sent_again() {
         world.read_response(CLIENT, psn, &data(1001)[at..]);
         write_reply(&mut world);
         let report = world.run();
-        assert_whole(report.one());
+        assert_complete(report.one());
         assert_eq!(report.one().timing.read_bytes, 1001);
         assert_eq!(report.connections[0].responder.sent.read_requests, 1);
     }
 }
 
 #[test]
-fn a_write_that_failed_before_its_data_were_read_lacks_them() {
+fn unread_data_of_failed_write_is_missing() {
     // The transport cannot know that the upper layer did not need the data. There is no sign of a
     // capture gap.
     let mut world = World::connected();

@@ -10,18 +10,18 @@ use rdmascope_dissector::rdma::Fault;
 use rdmascope_wire::Xid;
 use rdmascope_wire::bth::Extensions;
 
-/// The result of `tell` for each observation, with the record that caused it.
+/// The result of `select` for each observation, with the record that caused it.
 fn observe<T>(
     frames: &[Frame],
     observe: Observe,
-    tell: impl Fn(&Observed<'_>) -> Option<T>,
+    select: impl Fn(&Observed<'_>) -> Option<T>,
 ) -> Vec<(u64, T)> {
     let mut engine = Engine::new(Config { observe, ..Config::default() });
-    let mut told = Vec::new();
+    let mut seen = Vec::new();
     for number in 1..=frames.len() as u64 + 1 {
         let mut take = |event: Event<'_>| {
-            if let Event::Observation(Observation { what, .. }) = event {
-                told.extend(tell(what).map(|what| (number, what)));
+            if let Event::Observation(Observation { kind, .. }) = event {
+                seen.extend(select(kind).map(|selected| (number, selected)));
             }
         };
         match frames.get(number as usize - 1) {
@@ -29,62 +29,62 @@ fn observe<T>(
             None => engine.finish(&mut take),
         }
     }
-    told
+    seen
 }
 
-/// [`Ending::heard`](rdmascope_dissector::observation::Ending::heard) of each connection.
-fn heard(frames: &[Frame]) -> Vec<[bool; 2]> {
-    let told = observe(frames, Observe::All, |what| match what {
-        Observed::Ending(ending) => Some(ending.heard),
+/// [`Ending::captured`](rdmascope_dissector::observation::Ending::captured) of each connection.
+fn heard_ends(frames: &[Frame]) -> Vec<[bool; 2]> {
+    let seen = observe(frames, Observe::All, |it| match it {
+        Observed::Ending(ending) => Some(ending.captured),
         _ => None,
     });
-    told.into_iter().map(|(_, heard)| heard).collect()
+    seen.into_iter().map(|(_, ends)| ends).collect()
 }
 
 #[test]
-fn a_cm_message_is_heard() {
+fn cm_message_counts_as_packet_of_its_end() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
-    assert_eq!(heard(&world.frames), [[true, true]], "the server sent a REP");
+    assert_eq!(heard_ends(&world.frames), [[true, true]], "the server sent a REP");
     // Without the REP, the calls and the REQ are separate connections: nothing pairs them.
     world.frames.retain(|frame| frame.from == CLIENT);
-    assert_eq!(heard(&world.frames), [[true, false]; 2]);
+    assert_eq!(heard_ends(&world.frames), [[true, false]; 2]);
 }
 
-/// They are reported with the first closing CM message, and only at the level for a judge: frame 5,
-/// after REQ, REP, RTU and the call.
+/// With [`Observe::All`], outstanding calls are reported with the first CM message that closes the
+/// connection: frame 5, after REQ, REP, RTU and the call.
 #[test]
-fn calls_without_a_reply_are_told_of_once() {
+fn outstanding_calls_are_reported_once() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.disconnect(SERVER);
     for (observed, expected) in [(Observe::All, vec![(5, Xid(1))]), (Observe::Events, vec![])] {
-        let told = observe(&world.frames, observed, |what| match what {
+        let seen = observe(&world.frames, observed, |it| match it {
             Observed::Outstanding(it) => Some(it.xid),
             _ => None,
         });
-        assert_eq!(told, expected, "{observed:?}");
+        assert_eq!(seen, expected, "{observed:?}");
     }
 }
 
 /// The parameters of a connection are reported with each CM message that changes them, so not with
 /// the RTU.
 #[test]
-fn what_cm_messages_establish_is_told_to_a_judge() {
+fn cm_messages_report_connection_parameters() {
     let mut world = World::connected();
     world.disconnect(CLIENT);
     for (observed, expected) in [(Observe::All, &[1, 2, 4, 5][..]), (Observe::Events, &[])] {
-        let told = observe(&world.frames, observed, |what| match what {
+        let seen = observe(&world.frames, observed, |it| match it {
             Observed::Established(_) => Some(()),
             _ => None,
         });
-        assert_eq!(told.iter().map(|(frame, _)| *frame).collect::<Vec<_>>(), expected, "{observed:?}");
+        assert_eq!(seen.iter().map(|(frame, _)| *frame).collect::<Vec<_>>(), expected, "{observed:?}");
     }
 }
 
 /// A SEND Middle without a message to continue (IBTA volume 1, section 9.7.3.3): frame 6.
 #[test]
-fn a_request_at_fault_is_told_to_a_judge() {
+fn faulty_request_is_reported() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.send(SERVER, &getattr(1).1);
@@ -92,11 +92,11 @@ fn a_request_at_fault_is_told_to_a_judge() {
     world.packet(CLIENT, 0x01, psn, Extensions::default(), &data(MTU));
     world.end(CLIENT).psn = psn.plus(1);
     for (observed, expected) in [(Observe::All, vec![(6, Fault::Order)]), (Observe::Events, vec![])] {
-        let told = observe(&world.frames, observed, |what| match what {
+        let seen = observe(&world.frames, observed, |it| match it {
             Observed::Faulty(it) => Some(it.fault),
             _ => None,
         });
-        assert_eq!(told, expected, "{observed:?}");
+        assert_eq!(seen, expected, "{observed:?}");
     }
     assert_eq!(world.run().transactions.len(), 1, "without observations, the result is the same");
 }
@@ -104,7 +104,7 @@ fn a_request_at_fault_is_told_to_a_judge() {
 /// A retransmitted call is reported with the packet seen first, until a CM message closes the
 /// connection: a later packet may belong to a new connection of the queue pair.
 #[test]
-fn what_is_sent_again_behind_the_close_repeats_nothing_known() {
+fn retransmission_after_close_has_no_first_packet() {
     let mut world = World::connected();
     let call = world.send(CLIENT, &getattr(1).0);
     world.again(call.clone());
@@ -112,16 +112,16 @@ fn what_is_sent_again_behind_the_close_repeats_nothing_known() {
     // Too late for a copy of the one before.
     world.wait(3_000_000);
     world.again(call);
-    let told = observe(&world.frames, Observe::All, |what| match what {
+    let seen = observe(&world.frames, Observe::All, |it| match it {
         Observed::Repeated(it) => Some(it.first.map(|first| first.frame)),
         _ => None,
     });
-    assert_eq!(told, [(5, Some(4)), (8, None)]);
+    assert_eq!(seen, [(5, Some(4)), (8, None)]);
 }
 
 /// The reporting options may change between two records, without an effect on other events.
 #[test]
-fn what_is_asked_for_from_some_record_on() {
+fn reporting_options_may_change_between_records() {
     let mut world = World::connected();
     for xid in 1..=2 {
         world.send(CLIENT, &getattr(xid).0);

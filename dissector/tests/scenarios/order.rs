@@ -45,7 +45,7 @@ fn gist(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn neighbours_of_a_session_change_places() {
+fn swapped_neighbours_give_same_session() {
     let mut world = World::connected();
     session(&mut world);
     let straight = gist(&world.run());
@@ -56,7 +56,7 @@ fn neighbours_of_a_session_change_places() {
 }
 
 #[test]
-fn neighbours_change_places_where_nothing_is_acknowledged() {
+fn swapped_neighbours_without_acks_give_same_transactions() {
     // Every answer follows its request directly.
     let mut world = World::connected();
     let mut call = nomsg(1);
@@ -77,7 +77,7 @@ fn neighbours_change_places_where_nothing_is_acknowledged() {
         world.send(SERVER, &answer);
     }
     let straight = world.run();
-    straight.transactions.iter().for_each(assert_whole);
+    straight.transactions.iter().for_each(assert_complete);
     let straight = gist(&straight);
     for (index, report) in swaps(&world, 3) {
         assert_eq!(gist(&report), straight, "frames {index} and its neighbour");
@@ -87,7 +87,7 @@ fn neighbours_change_places_where_nothing_is_acknowledged() {
 /// The end of a call is captured after the RDMA READ that it permits and after the responses: all
 /// of them wait for the call.
 #[test]
-fn a_call_ends_behind_what_was_read_of_it() {
+fn call_may_end_after_its_rdma_read() {
     let mut world = World::connected();
     let target = segment(7, 600, 0x1000);
     let mut call = msg(1);
@@ -102,7 +102,7 @@ fn a_call_ends_behind_what_was_read_of_it() {
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 600 2 #8")));
     let report = world.run();
     let write = report.one();
-    assert_eq!((write.timing.asked_bytes, write.timing.read_bytes), (600, 600));
+    assert_eq!((write.timing.requested_bytes, write.timing.read_bytes), (600, 600));
     assert_eq!(write.call.as_ref().unwrap().missing, []);
     let connection = &report.connections[0];
     assert_eq!(
@@ -114,7 +114,7 @@ fn a_call_ends_behind_what_was_read_of_it() {
 /// A reply proves that its call and all packets before it arrived, so missing packets before the
 /// call are given up (IBTA volume 1, section 9.7.5: in order).
 #[test]
-fn a_reply_whose_call_waits_behind_a_gap() {
+fn reply_releases_call_held_after_gap() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     let lost = world.send(CLIENT, &getattr(2).0);
@@ -123,14 +123,14 @@ fn a_reply_whose_call_waits_behind_a_gap() {
     world.wait(3_000_000);
     world.send(CLIENT, &getattr(4).0);
     let report = world.run_without(lost);
-    assert_whole(report.xid(3));
+    assert_complete(report.xid(3));
     assert_eq!((report.xid(3).outcome, report.xid(3).call.is_some()), (Outcome::Completed, true));
     assert_eq!(report.connections[0].requester.sent.missing_packets, 1);
     assert_eq!(report.xid(1).outcome, Outcome::CutOff);
 }
 
 #[test]
-fn one_half_flow_lags_behind_the_other() {
+fn lagging_half_flow_gives_same_session() {
     // The capture has the client's packets 2 to 20 packets late, then the server's.
     let mut world = World::connected();
     session(&mut world);
@@ -158,7 +158,7 @@ fn one_half_flow_lags_behind_the_other() {
 }
 
 #[test]
-fn a_session_captured_from_the_middle_on_changes_places() {
+fn swapped_neighbours_in_midstream_give_same_transactions() {
     let mut world = World::new();
     let (call, answer) = getattr(9);
     world.send(CLIENT, &call);
@@ -174,7 +174,7 @@ fn a_session_captured_from_the_middle_on_changes_places() {
 }
 
 #[test]
-fn the_same_capture_gives_the_same_events() {
+fn same_capture_gives_same_events() {
     let mut world = World::connected();
     session(&mut world);
     assert_eq!(format!("{:?}", world.run()), format!("{:?}", world.run()));

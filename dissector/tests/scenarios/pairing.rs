@@ -12,7 +12,7 @@ use rdmascope_wire::rpcrdma::{Procedure, Segment};
 const NONE: Evidence = Evidence { acknowledged_psn: false, xid: false, rkey: false };
 
 #[test]
-fn a_connection_from_req_to_drep() {
+fn cm_connection_is_tracked_from_req_to_drep() {
     let mut world = World::connected();
     let (call, answer) = getattr(1);
     world.send(CLIENT, &call);
@@ -35,7 +35,7 @@ fn a_connection_from_req_to_drep() {
 }
 
 #[test]
-fn thresholds_are_of_each_direction_its_own() {
+fn each_direction_has_its_own_inline_threshold() {
     // RFC 8797, section 4.2: the smaller of one end's send size and the other's receive size.
     let mut world = World::new();
     world.private_data = [private_data(8192, 2048), private_data(4096, 16384)];
@@ -48,7 +48,7 @@ fn thresholds_are_of_each_direction_its_own() {
 }
 
 #[test]
-fn without_private_data_of_one_side_the_defaults_hold() {
+fn default_thresholds_apply_without_private_data() {
     // RFC 8166, section 3.3.3: 1024 bytes, each way.
     for silent in [CLIENT, SERVER] {
         let mut world = World::new();
@@ -63,7 +63,7 @@ fn without_private_data_of_one_side_the_defaults_hold() {
 }
 
 #[test]
-fn private_data_at_an_odd_offset() {
+fn private_data_is_found_at_an_odd_offset() {
     // RFC 8797, section 5.2: other layers may put their data before it.
     let mut world = World::new();
     for side in [CLIENT, SERVER] {
@@ -77,7 +77,7 @@ fn private_data_at_an_odd_offset() {
 }
 
 #[test]
-fn private_data_of_another_version_count_for_nothing() {
+fn private_data_of_another_version_is_ignored() {
     let mut world = World::new();
     world.private_data[SERVER][4] = 2;
     world.connect();
@@ -87,7 +87,7 @@ fn private_data_of_another_version_count_for_nothing() {
 }
 
 #[test]
-fn a_request_is_rejected() {
+fn rej_gives_connection_the_rejected_state() {
     let mut world = World::new();
     world.req();
     world.rej(28);
@@ -95,17 +95,17 @@ fn a_request_is_rejected() {
     assert_eq!(report.connections.len(), 1);
     let connection = &report.connections[0];
     assert_eq!(connection.state, State::Rejected(28));
-    let (asks, refuses) = (connection.requester.first_frames, connection.responder.first_frames);
-    assert_eq!((asks.cm_message, asks.reject), (Some(1), None));
-    assert_eq!((refuses.cm_message, refuses.reject), (Some(2), Some(2)));
+    let (requester, responder) = (connection.requester.first_frames, connection.responder.first_frames);
+    assert_eq!((requester.cm_message, requester.reject), (Some(1), None));
+    assert_eq!((responder.cm_message, responder.reject), (Some(2), Some(2)));
     assert_eq!(report.connections[0].call_inline_threshold, None);
     assert!(report.transactions.is_empty());
 }
 
-/// A client may ask again from the same queue pair. A request that was rejected or never answered
-/// made no connection, which could be closed.
+/// A client may send another REQ from the same queue pair. A REQ that was rejected or never
+/// answered made no connection, so the next REQ closes none.
 #[test]
-fn a_request_comes_again_from_the_same_queue_pair() {
+fn each_new_req_from_a_queue_pair_is_a_connection() {
     let mut world = World::new();
     for id in 0..3 {
         world.end(CLIENT).communication_id = CommunicationId(0x100 + id);
@@ -124,7 +124,7 @@ fn a_request_comes_again_from_the_same_queue_pair() {
 }
 
 #[test]
-fn cm_messages_come_twice() {
+fn repeated_cm_messages_make_one_connection() {
     let mut world = World::new();
     world.req();
     world.req();
@@ -140,7 +140,7 @@ fn cm_messages_come_twice() {
     let report = world.run();
     assert_eq!(report.connections.len(), 1);
     assert_eq!(report.connections[0].state, State::Open);
-    assert_whole(report.one());
+    assert_complete(report.one());
 }
 
 /// The connections of a capture that has one direction only, from before the connection is made.
@@ -161,7 +161,7 @@ fn one_direction(from: usize, between: impl FnOnce(&mut World)) -> Vec<Connectio
 }
 
 #[test]
-fn what_one_end_sent_is_one_connection() {
+fn packets_of_one_direction_make_one_connection() {
     for (from, private_data) in [(CLIENT, [true, false]), (SERVER, [false, true])] {
         let connections = one_direction(from, |_| ());
         let [connection] = &connections[..] else { panic!("{from}: one connection, not {connections:?}") };
@@ -188,15 +188,15 @@ fn what_one_end_sent_is_one_connection() {
     }
 }
 
-/// Traffic answers a REQ as well as a REP does.
+/// Packets of both ends show that a REQ was accepted, even if the capture has no REP.
 #[test]
-fn a_req_whose_connection_carries_packets_was_answered() {
+fn traffic_opens_a_connection_without_rep() {
     let mut world = World::new();
     world.req();
     world.send(CLIENT, &getattr(1).0);
-    let asked = world.run().connections;
+    let requested = world.run().connections;
     assert_eq!(
-        asked.iter().map(|connection| connection.state).collect::<Vec<_>>(),
+        requested.iter().map(|connection| connection.state).collect::<Vec<_>>(),
         [State::Requested, State::Open]
     );
     world.send(SERVER, &getattr(1).1);
@@ -207,7 +207,7 @@ fn a_req_whose_connection_carries_packets_was_answered() {
 }
 
 #[test]
-fn a_connection_without_its_req_or_without_its_rep() {
+fn req_or_rep_alone_identifies_a_connection() {
     for captured in ["REQ", "REP"] {
         let mut world = World::new();
         if captured == "REQ" {
@@ -223,7 +223,7 @@ fn a_connection_without_its_req_or_without_its_rep() {
         world.ack(CLIENT);
         world.disconnect(SERVER);
         let report = world.run();
-        assert_whole(report.one());
+        assert_complete(report.one());
         let [connection] = &report.connections[..] else { panic!("one connection") };
         assert_eq!(connection.state, State::Closed);
         assert!(connection.roles_known);
@@ -238,7 +238,7 @@ fn a_connection_without_its_req_or_without_its_rep() {
 }
 
 #[test]
-fn the_capture_shows_rep_before_req() {
+fn rep_before_req_makes_one_connection() {
     let mut world = World::new();
     world.rep();
     world.req();
@@ -247,16 +247,16 @@ fn the_capture_shows_rep_before_req() {
     world.send(CLIENT, &call);
     world.send(SERVER, &answer);
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     let [connection] = &report.connections[..] else { panic!("one connection") };
     assert_eq!((connection.origin, connection.path_mtu), (Origin::Cm, Some(256)));
     assert_eq!(connection.call_inline_threshold, Some(4096));
 }
 
-/// Two taps may show the client's first packets up to 2 ms before the REP that they follow. Packets of
-/// another PSN belong to an earlier connection.
+/// Two taps may show the client's first packets up to 2 ms before the REP that they follow. Packets
+/// of another PSN belong to an earlier connection.
 #[test]
-fn the_capture_shows_calls_before_their_rep() {
+fn calls_up_to_2_ms_before_rep_join_its_connection() {
     for (has_req, waits, skips, is_one) in [
         (true, 2_000_000, 0, true),
         (true, 2_000_001, 0, false),
@@ -285,7 +285,7 @@ fn the_capture_shows_calls_before_their_rep() {
         let at = format!("{has_req} {waits} ns, {skips} packets");
         assert_eq!(report.connections.len() == 1, is_one, "{at}");
         if is_one {
-            assert_whole(report.one());
+            assert_complete(report.one());
             let connection = &report.connections[0];
             assert_eq!((connection.origin, connection.state), (Origin::Cm, State::Open), "{at}");
             assert_eq!(connection.call_inline_threshold, Some(4096), "{at}");
@@ -294,7 +294,7 @@ fn the_capture_shows_calls_before_their_rep() {
 }
 
 #[test]
-fn communication_ids_are_used_again_after_a_connection_that_was_pieced_together() {
+fn communication_ids_are_reused_after_inferred_pairing() {
     // The REP is not captured, and traffic pairs the half-flows; then the same IDs and queue pairs
     // connect twice more.
     let mut world = World::new();
@@ -313,12 +313,12 @@ fn communication_ids_are_used_again_after_a_connection_that_was_pieced_together(
     }
     let report = world.run();
     assert_eq!(report.transactions.len(), 3);
-    report.transactions.iter().for_each(assert_whole);
+    report.transactions.iter().for_each(assert_complete);
     assert_eq!(report.connections.len(), 4);
 }
 
 #[test]
-fn a_rep_that_changes_its_mind_leaves_nothing_behind() {
+fn second_rep_with_other_ids_replaces_the_first() {
     // The capture has no REQ, and a second REP with another queue pair and another ID. Then both
     // ends connect again, and late messages for the first ID and queue pair follow.
     let mut world = World::new();
@@ -340,12 +340,12 @@ fn a_rep_that_changes_its_mind_leaves_nothing_behind() {
     world.send(CLIENT, &getattr(2).0);
     world.disconnect(CLIENT);
     let report = world.run();
-    assert_whole(report.xid(1));
+    assert_complete(report.xid(1));
     assert_eq!(report.xid(2).outcome, Outcome::NoReply);
 }
 
 #[test]
-fn paired_by_an_acknowledged_psn_alone() {
+fn acknowledged_psn_alone_pairs_half_flows() {
     // The call is acknowledged; its reply is not captured.
     let mut world = World::new();
     world.send(CLIENT, &getattr(1).0);
@@ -362,7 +362,7 @@ fn paired_by_an_acknowledged_psn_alone() {
 /// Every packet of a message except the last is as long as the path MTU (IBTA volume 1, section
 /// 9.7.2.1), so packets show it without a REQ.
 #[test]
-fn a_path_mtu_that_packets_show() {
+fn path_mtu_is_inferred_from_packets() {
     for (bytes, shown) in [(400, Some(256)), (0, None)] {
         let mut world = World::new();
         let mut call = nfs3(1, 1, "'handle'");
@@ -378,7 +378,7 @@ fn a_path_mtu_that_packets_show() {
 /// A half-flow with only RDMA WRITEs has no events, and no number while another half-flow waits
 /// that it may be paired with.
 #[test]
-fn writes_alone_give_no_number() {
+fn writes_alone_assign_no_connection_number() {
     let mut world = World::new();
     // A Send of another connection, which waits for its other half-flow.
     world.send(CLIENT, &[0xaa; 8]);
@@ -400,18 +400,18 @@ fn writes_alone_give_no_number() {
 }
 
 #[test]
-fn paired_by_an_xid_alone() {
+fn xid_alone_pairs_half_flows() {
     let mut world = World::new();
     world.send(CLIENT, &getattr(1).0);
     world.send(SERVER, &getattr(1).1);
     let report = world.run();
     let [connection] = &report.connections[..] else { panic!("one connection") };
     assert_eq!(connection.origin, Origin::Inferred(Evidence { xid: true, ..NONE }));
-    assert_whole(report.one());
+    assert_complete(report.one());
 }
 
 #[test]
-fn paired_by_an_rkey_alone() {
+fn rkey_alone_pairs_half_flows() {
     for reading in [false, true] {
         let chunk = segment(7, 200, 0x1000);
         let mut world = World::new();
@@ -434,7 +434,7 @@ fn paired_by_an_rkey_alone() {
 }
 
 #[test]
-fn paired_in_the_middle_of_everything() {
+fn half_flows_are_paired_in_mid_message() {
     // The capture begins between two packets of a reply; everything from the next call on is
     // normal.
     let mut world = World::new();
@@ -448,11 +448,11 @@ fn paired_in_the_middle_of_everything() {
     world.ack(CLIENT);
     let report = world.run();
     assert_eq!(report.connections.len(), 1);
-    assert_whole(report.xid(2));
+    assert_complete(report.xid(2));
 }
 
 #[test]
-fn only_calls_are_captured() {
+fn capture_of_calls_alone_yields_unanswered_transactions() {
     let mut world = World::connected();
     for xid in 0..200 {
         let (call, answer) = getattr(xid);
@@ -476,7 +476,7 @@ fn only_calls_are_captured() {
 }
 
 #[test]
-fn only_replies_are_captured() {
+fn capture_of_replies_alone_yields_no_call_outcomes() {
     for connected in [true, false] {
         let mut world = if connected { World::connected() } else { World::new() };
         for xid in 0..200 {
@@ -525,7 +525,7 @@ fn two_connections(order: [usize; 2], acked: bool, psns: [[u32; 2]; 2], xids: [u
 }
 
 #[track_caller]
-fn assert_not_mixed_up(report: &Report) {
+fn assert_kept_apart(report: &Report) {
     assert_eq!(report.connections.len(), 2);
     for connection in &report.connections {
         let pair = (connection.requester.qpn.unwrap().0, connection.responder.qpn.unwrap().0);
@@ -533,43 +533,33 @@ fn assert_not_mixed_up(report: &Report) {
         assert_eq!(connection.transactions, [2, 0]);
     }
     assert_eq!(report.transactions.len(), 4);
-    report.transactions.iter().for_each(assert_whole);
+    report.transactions.iter().for_each(assert_complete);
 }
 
 #[test]
-fn two_connections_are_not_mixed_up() {
+fn concurrent_connections_are_kept_apart() {
     for (order, acked) in [([0, 1], true), ([1, 0], true), ([0, 1], false), ([1, 0], false)] {
-        assert_not_mixed_up(&two_connections(
-            order,
-            acked,
-            [[1_000, 500_000], [9_000_000, 80_000]],
-            [10, 20],
-        ));
+        assert_kept_apart(&two_connections(order, acked, [[1_000, 500_000], [9_000_000, 80_000]], [10, 20]));
     }
 }
 
 #[test]
-fn two_connections_with_the_same_xids_are_not_mixed_up() {
+fn connections_with_equal_xids_are_kept_apart() {
     for (order, acked) in [([0, 1], true), ([1, 0], true), ([0, 1], false), ([1, 0], false)] {
-        assert_not_mixed_up(&two_connections(
-            order,
-            acked,
-            [[1_000, 500_000], [9_000_000, 80_000]],
-            [10, 10],
-        ));
+        assert_kept_apart(&two_connections(order, acked, [[1_000, 500_000], [9_000_000, 80_000]], [10, 10]));
     }
 }
 
 #[test]
-fn two_connections_with_psns_close_to_each_other_are_not_mixed_up() {
+fn connections_with_close_psns_are_kept_apart() {
     for (order, acked) in [([0, 1], true), ([1, 0], true), ([0, 1], false), ([1, 0], false)] {
-        assert_not_mixed_up(&two_connections(order, acked, [[1_000, 500_000], [1_003, 500_002]], [10, 20]));
+        assert_kept_apart(&two_connections(order, acked, [[1_000, 500_000], [1_003, 500_002]], [10, 20]));
     }
 }
 
 /// The path MTU is unknown, so a READ has at most one response for each 256 bytes.
 #[test]
-fn a_response_behind_all_that_a_read_can_bring_is_of_another_connection() {
+fn response_beyond_a_read_is_of_another_connection() {
     let mut world = World::new();
     world.connections.clear();
     world.add([0x11, 0x22], [1_000, 500_000]);
@@ -593,7 +583,7 @@ fn a_response_behind_all_that_a_read_can_bring_is_of_another_connection() {
 }
 
 #[test]
-fn done_of_an_unknown_connection_makes_no_transaction() {
+fn done_without_a_connection_is_no_transaction() {
     let mut world = World::new();
     world.send(CLIENT, &message(&header(1, Procedure::Done), &[]));
     let report = world.run();
@@ -617,7 +607,7 @@ fn numbers(earlier: impl Fn(&mut World, Psn)) -> Vec<u32> {
 }
 
 #[test]
-fn two_half_flows_have_one_number() {
+fn paired_half_flows_share_one_number() {
     assert_eq!(numbers(|_, _| {}), [1, 2], "the second half-flow is paired by its first packet");
     // READ responses to requests from before the capture cause no events, and match no half-flow.
     let responses = |count: u32| {
@@ -631,14 +621,14 @@ fn two_half_flows_have_one_number() {
 }
 
 #[test]
-fn a_number_is_left_out_where_something_was_told_of_both_half_flows() {
+fn number_is_skipped_if_both_half_flows_had_events() {
     // A call of each end, before an acknowledgement pairs the half-flows.
     let calls_back = |world: &mut World, _| _ = world.send(SERVER, &getattr(9).0);
     assert_eq!(numbers(calls_back), [1, 3]);
 }
 
 #[test]
-fn half_flows_joined_in_another_order_than_they_were_seen_in_have_numbers_in_that_order() {
+fn connection_numbers_follow_pairing_order() {
     let mut world = World::new();
     world.connections.clear();
     world.add([0x11, 0x22], [1_000, 500_000]);

@@ -23,7 +23,7 @@ fn operations(world: &mut World, message: &[u8]) {
 }
 
 #[test]
-fn by_the_service_that_the_req_asks_for() {
+fn service_id_of_req_identifies_protocol() {
     for (service, protocol) in [
         (ServiceId::rdma_cm(PortSpace::Tcp, 445), Protocol::SmbDirect),
         (ServiceId::rdma_cm(PortSpace::Tcp, 4420), Protocol::NvmeOf),
@@ -50,7 +50,7 @@ fn by_the_service_that_the_req_asks_for() {
 
 /// CONFIRM LINK of SMC-R (RFC 7609, appendix A.3), on queue pairs without CM messages.
 #[test]
-fn by_the_first_send() {
+fn first_send_identifies_protocol() {
     let mut message = vec![0; 44];
     (message[0], message[1]) = (1, 44);
     let mut world = World::new();
@@ -66,7 +66,7 @@ fn by_the_first_send() {
 
 /// A port without a name and unknown Sends: no property of RPC is reported.
 #[test]
-fn what_has_no_name() {
+fn unknown_protocol_is_foreign() {
     let mut world = World::new();
     world.service = ServiceId::rdma_cm(PortSpace::Tcp, 7777);
     world.private_data = [Vec::new(), Vec::new()];
@@ -79,10 +79,10 @@ fn what_has_no_name() {
     assert!(connection.is_foreign);
 }
 
-/// The control: NFS on the same ports is recognized by its private data or its port, and its stray
+/// NFS on the same ports is recognized by its private data or its port, and its unmatched
 /// operations are counted.
 #[test]
-fn nfs_is_nfs() {
+fn nfs_is_recognized_on_any_port() {
     for port in [20049, 4420] {
         let mut world = World::new();
         world.service = ServiceId::rdma_cm(PortSpace::Tcp, port);
@@ -120,7 +120,7 @@ fn subnet_administration_is_not_cm() {
 /// A connection is not called foreign if the capture cut its Sends before the end of the shortest
 /// header, or if the CM exchange identifies it as RPC-over-RDMA.
 #[test]
-fn what_may_be_rpc_over_rdma_is_not_called_something_else() {
+fn possible_rpc_over_rdma_is_not_foreign() {
     let other = b"hello, this is no RPC message";
     let mut world = World::new();
     operations(&mut world, other);

@@ -44,7 +44,7 @@ fn done(world: &mut World, xid: u32) {
 }
 
 #[test]
-fn a_reply_is_pulled_and_done() {
+fn done_completes_pulled_reply() {
     let mut world = World::connected();
     let pulls = call_and_reply(&mut world, 1);
     pull(&mut world, &pulls);
@@ -52,7 +52,7 @@ fn a_reply_is_pulled_and_done() {
     let frames = world.frames.len() as u64;
     let report = world.run();
     let readdir = report.one();
-    assert_whole(readdir);
+    assert_complete(readdir);
     assert_eq!((readdir.outcome, readdir.status), (Outcome::Completed, Some(0)));
     assert_eq!(names(readdir), ["READDIR"]);
     assert_eq!(readdir.done.map(|seen| seen.frame), Some(frames));
@@ -63,7 +63,7 @@ fn a_reply_is_pulled_and_done() {
 }
 
 #[test]
-fn done_never_comes() {
+fn pulled_reply_completes_without_done() {
     let mut world = World::connected();
     let pulls = call_and_reply(&mut world, 1);
     pull(&mut world, &pulls);
@@ -72,14 +72,14 @@ fn done_never_comes() {
     world.send(SERVER, &answer);
     let report = world.run();
     let readdir = report.xid(1);
-    assert_whole(readdir);
+    assert_complete(readdir);
     assert_eq!((readdir.outcome, readdir.done), (Outcome::Completed, None));
     assert_eq!(names(readdir), ["READDIR"]);
     assert_eq!(report.xid(2).outcome, Outcome::Completed);
 }
 
 #[test]
-fn done_comes_unsolicited_and_twice() {
+fn unsolicited_and_repeated_done_is_ignored() {
     // "… the responder MUST silently drop the notification."
     let mut world = World::connected();
     done(&mut world, 1);
@@ -90,12 +90,12 @@ fn done_comes_unsolicited_and_twice() {
     done(&mut world, 1);
     done(&mut world, 77);
     let report = world.run();
-    assert_whole(report.one());
+    assert_complete(report.one());
     assert_eq!(report.one().done.map(|seen| seen.frame), Some(first));
 }
 
 #[test]
-fn the_capture_ends_before_the_pull() {
+fn reply_that_is_not_pulled_lists_missing_bytes() {
     let mut world = World::connected();
     let pulls = call_and_reply(&mut world, 1);
     let report = world.run();
@@ -109,7 +109,7 @@ fn the_capture_ends_before_the_pull() {
 }
 
 #[test]
-fn an_xid_is_used_again_before_done() {
+fn xid_may_be_reused_before_done() {
     let mut world = World::connected();
     let first = call_and_reply(&mut world, 1);
     pull(&mut world, &first);
@@ -118,12 +118,12 @@ fn an_xid_is_used_again_before_done() {
     done(&mut world, 1);
     let report = world.run();
     assert_eq!(report.transactions.len(), 2);
-    report.transactions.iter().for_each(assert_whole);
+    report.transactions.iter().for_each(assert_complete);
     assert_eq!(report.transactions.iter().map(|each| each.done.is_some()).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]
-fn replies_never_done_are_given_up_as_completed() {
+fn replies_without_done_are_evicted_as_completed() {
     let mut world = World::connected();
     let count = 17_000;
     for xid in 0..count {

@@ -401,7 +401,7 @@ impl World {
         })
     }
 
-    /// A whole RDMA READ by end `from`. Returns the frames of the responses.
+    /// A complete RDMA READ by end `from`. Returns the frames of the responses.
     pub(crate) fn read(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
         let psn = self.read_request(from, segment, data.len());
         self.read_response(1 - from, psn, data)
@@ -451,7 +451,7 @@ impl World {
     }
 
     /// Runs the capture with all steps and contents kept.
-    pub(crate) fn run_keeping(&self) -> Report {
+    pub(crate) fn run_with_details(&self) -> Report {
         run_with(&self.frames, usize::MAX, EVERYTHING)
     }
 

@@ -1,4 +1,4 @@
-//! A whole capture, anonymized.
+//! A complete capture, anonymized.
 
 use crate::capture_engine::records;
 use crate::driver;
@@ -40,7 +40,7 @@ fn compare(old: &Record<'_>, new: &Record<'_>, config: &frame::Config) {
     let headers = |record: &Record<'_>| {
         let mut headers = Vec::new();
         let frame =
-            frame::dissect_telling(record, config, &mut |header, range| headers.push((header, range)));
+            frame::dissect_reporting(record, config, &mut |header, range| headers.push((header, range)));
         let of = frame
             .ok()
             .map(|frame| (frame.icrc == IcrcVerdict::Bad, frame.transport.len(), frame.transport_length));

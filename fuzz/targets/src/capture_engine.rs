@@ -1,4 +1,4 @@
-//! A whole capture in the engine.
+//! A complete capture in the engine.
 
 use crate::judge::judge;
 use rdmascope_dissector::record::{LinkType, Record, Time};
@@ -25,9 +25,9 @@ pub fn records(file: &[u8]) -> impl Iterator<Item = Record<'_>> + Clone {
     let mut rest = file.get(24..).unwrap_or(&[]);
     let mut number = 0;
     core::iter::from_fn(move || {
-        let (header, behind) = rest.split_first_chunk::<16>()?;
-        let data = behind.get(..word(&header[8..]) as usize)?;
-        rest = &behind[data.len()..];
+        let (header, tail) = rest.split_first_chunk::<16>()?;
+        let data = tail.get(..word(&header[8..]) as usize)?;
+        rest = &tail[data.len()..];
         number += 1;
         let fraction = i64::from(word(&header[4..])) * if nano { 1 } else { 1000 };
         let time = Time(i64::from(word(header)) * 1_000_000_000 + fraction);

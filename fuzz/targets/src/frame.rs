@@ -26,12 +26,12 @@ pub fn frame(data: &[u8]) {
     let mut bytes = Bytes(data);
     let link = bytes.choose(&LINKS);
     let (how, cut) = (bytes.u8(), usize::from(bytes.u8()));
-    let whole = bytes.0;
+    let complete = bytes.0;
     // Complete, cut to some length, or with a wrong original length.
     let (kept, original) = match how & 3 {
-        0 | 1 => (whole.len(), whole.len() as u32),
-        2 => (cut.min(whole.len()), whole.len() as u32),
-        _ => (whole.len(), u32::from_be_bytes([0, how, cut as u8, 0])),
+        0 | 1 => (complete.len(), complete.len() as u32),
+        2 => (cut.min(complete.len()), complete.len() as u32),
+        _ => (complete.len(), u32::from_be_bytes([0, how, cut as u8, 0])),
     };
     let config =
         Config { port: if how & 4 == 0 { 4791 } else { 0 }, vxlan_port: None, verify_icrc: how & 8 == 0 };
@@ -42,7 +42,7 @@ pub fn frame(data: &[u8]) {
         original_length: original,
         dropped: 0,
         tap: Default::default(),
-        data: &whole[..kept],
+        data: &complete[..kept],
     };
     if let Ok(frame) = frame::dissect(&record, &config) {
         assert!(frame.transport.len() >= Bth::LENGTH);

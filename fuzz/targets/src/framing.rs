@@ -2,7 +2,7 @@
 
 mod by_hand;
 
-pub use by_hand::ByHand;
+pub use by_hand::ReferenceFramer;
 use rdmascope_capture_agent::Capture;
 use rdmascope_capture_agent::framing::{Framed, Framer, LIMIT, Step};
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ type Kept = (u64, i64, u16, u32, u32, Vec<u8>);
 /// Finds the records of a capture in one piece, compares each step with a framer written by hand,
 /// and reads them again through a pipe that gives a few bytes at a time.
 pub fn framing(data: &[u8]) {
-    let (mut framer, mut at, mut whole) = (Framer::new(), 0, Vec::new());
-    let mut witness = ByHand::default();
+    let (mut framer, mut at, mut records) = (Framer::new(), 0, Vec::new());
+    let mut reference = ReferenceFramer::default();
     let mut steps = 0;
-    while whole.len() < MOST {
+    while records.len() < MOST {
         steps += 1;
         assert!(steps <= data.len() + 2, "every step takes some bytes");
         let step = framer.next(&data[at..]);
@@ -27,12 +27,12 @@ pub fn framing(data: &[u8]) {
             Step::Record(framed) => Step::Record(Framed { dropped: 0, interface: 0, ..framed }),
             other => other,
         };
-        assert_eq!(comparable, witness.next(&data[at..]), "the framer written by hand agrees");
+        assert_eq!(comparable, reference.next(&data[at..]), "the framer written by hand agrees");
         match step {
             Step::Record(framed) => {
                 let record = framed.record(&data[at..at + framed.consumed]);
                 assert!(record.data.len() <= LIMIT);
-                whole.push((
+                records.push((
                     record.number,
                     record.time.0,
                     record.link.0,
@@ -78,7 +78,7 @@ pub fn framing(data: &[u8]) {
         }
     }
     if !compressed {
-        assert_eq!(piped, whole, "a pipe gives the same records");
+        assert_eq!(piped, records, "a pipe gives the same records");
     }
 }
 

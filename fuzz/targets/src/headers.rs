@@ -89,9 +89,9 @@ fn composed(bth: Bth, extensions: Extensions, payload: &[u8]) {
         assert_eq!(found.icrc, IcrcVerdict::Good);
         let pad_count = (payload.len().wrapping_neg() & 3) as u8;
         assert_eq!(Bth::parse(found.transport), Ok(Bth { pad_count, ..bth }));
-        let behind = &found.transport[Bth::LENGTH..];
-        let (again, length) = Extensions::parse(bth.opcode, behind).expect("they were just composed");
-        assert_eq!((again, &behind[length..][..payload.len()]), (extensions, payload));
+        let rest = &found.transport[Bth::LENGTH..];
+        let (again, length) = Extensions::parse(bth.opcode, rest).expect("they were just composed");
+        assert_eq!((again, &rest[length..][..payload.len()]), (extensions, payload));
     }
 }
 
@@ -117,10 +117,10 @@ fn management(bytes: &[u8]) {
     }
     let again = built(|out| message.build(&header, out));
     assert_eq!(again.len(), mad::LENGTH);
-    let whole = bytes.len() >= mad::LENGTH;
-    assert!(!whole || !message.is_cut());
+    let is_complete = bytes.len() >= mad::LENGTH;
+    assert!(!is_complete || !message.is_cut());
     let parsed = cm::Message::parse(&again);
-    if whole {
+    if is_complete {
         assert_eq!(parsed, Ok((header, message)));
     } else {
         assert!(parsed.is_ok());

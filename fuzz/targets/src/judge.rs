@@ -37,13 +37,13 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     assert_eq!(second, fifth, "attributing packets changes no event");
     shorten(records.clone(), second);
     check(records.clone());
-    tell(records.clone());
+    replay(records.clone());
     attribute(records);
 }
 
 /// Follows names and state, and writes every line about them: once with the names known at the
 /// time, and once with those known at the end.
-fn tell<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
+fn replay<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let mut paths = Paths::new();
     for _ in 0..2 {
         let mut states = States::default();
@@ -132,7 +132,7 @@ fn attribute<'a>(records: impl Iterator<Item = Record<'a>>) {
 struct Attributions {
     /// The current record; 0 once the capture has ended.
     now: u64,
-    told: HashSet<(u64, Option<StepOf>)>,
+    attributed_to: HashSet<(u64, Option<StepOf>)>,
     named: HashSet<StepOf>,
     acknowledged: HashSet<StepOf>,
     /// The final number of steps of each transaction.
@@ -155,7 +155,10 @@ impl Attributions {
         assert_eq!(attributed.late, attributed.seen.frame != self.now);
         assert!(self.now == 0 || attributed.seen.frame <= self.now);
         let of = attributed.role.map(|role| role.of());
-        assert!(self.told.insert((attributed.seen.frame, of)), "each packet is attributed once to each step");
+        assert!(
+            self.attributed_to.insert((attributed.seen.frame, of)),
+            "each packet is attributed once to each step"
+        );
         assert!(attributed.role.is_some() || !attributed.acknowledged.is_empty());
         self.named.extend(attributed.role.map(|role| role.of()));
         for of in attributed.acknowledged {

@@ -2,11 +2,11 @@
 
 use crate::capture_engine::records;
 use crate::driver;
-use rdmascope_analysis::kernel::{Joined, Joining, KernelTrace, Witness};
+use rdmascope_analysis::kernel::{Joined, Joining, KernelTrace, TraceResults};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::inventory::netlink::{cm_ids, devices, queue_pairs};
 use rdmascope_capture_agent::inventory::{connected, from_text, to_text};
-use rdmascope_capture_agent::trace::{Said, Trace, read};
+use rdmascope_capture_agent::trace::{LineContent, Trace, read};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
@@ -15,7 +15,7 @@ use rdmascope_present::page;
 use rdmascope_present::text::Style;
 use std::sync::LazyLock;
 
-/// Reads any bytes as a trace, as a whole and line by line, and compares the events. Then assembles
+/// Reads any bytes as a trace, at once and line by line, and compares the events. Then assembles
 /// calls from it, and joins them to real sessions.
 pub fn trace(data: &[u8]) {
     events(data);
@@ -23,14 +23,14 @@ pub fn trace(data: &[u8]) {
         let [one, other] = [false, true].map(|is_of_capture| {
             let read = read_calls(data)?;
             let calls = read.calls.len() as u64;
-            let witness = session.joining.join(read, session.span, is_of_capture);
+            let results = session.joining.join(read, session.span, is_of_capture);
             let Joined { joined, ambiguous, only_in_trace, outside, only_in_capture, without_segments } =
-                witness.joined;
+                results.joined;
             assert_eq!(joined + ambiguous + only_in_trace + outside, calls, "each call is one of these");
             assert!(without_segments <= joined);
             // A trace may contain both ends of a transaction.
             assert!(joined <= 2 * session.transactions && only_in_capture <= session.transactions);
-            Some((joined, ambiguous, shown(&witness)))
+            Some((joined, ambiguous, shown(&results)))
         });
         let again = read_calls(data).map(|read| session.joining.join(read, session.span, true));
         assert_eq!(other.as_ref().map(|(.., shown)| shown), again.as_ref().map(shown).as_ref());
@@ -38,7 +38,7 @@ pub fn trace(data: &[u8]) {
         assert_eq!(which(&one), which(&other), "clocks do not change which calls are joined");
     }
     if let Some(read) = read_calls(data) {
-        shown(&Witness::alone(read));
+        shown(&TraceResults::alone(read));
     }
 }
 
@@ -72,29 +72,29 @@ fn read_calls(data: &[u8]) -> Option<KernelTrace> {
 }
 
 /// The text and the JSON written for a trace.
-fn shown(witness: &Witness) -> String {
-    for step in &witness.steps {
+fn shown(results: &TraceResults) -> String {
+    for step in &results.steps {
         let times = [step.minimum(), step.percentile(50), step.percentile(99), step.maximum(), step.total()];
         assert!(step.count() > 0 && times.is_sorted(), "{times:?}");
-        assert!((0.0..=1.0).contains(&witness.share(step)));
+        assert!((0.0..=1.0).contains(&results.share(step)));
     }
-    let counted: u64 = witness.counts.values().sum();
-    let kept = counted.min(Witness::MOST_DISAGREEMENTS as u64);
-    assert_eq!(witness.disagreements.len() as u64, kept);
+    let counted: u64 = results.counts.values().sum();
+    let kept = counted.min(TraceResults::MOST_DISAGREEMENTS as u64);
+    assert_eq!(results.disagreements.len() as u64, kept);
     let mut shown = Vec::new();
-    let written = page::kernel::Text(witness).write(Style::default(), &mut shown);
-    let written = written.and_then(|()| json::write_witness(witness, &mut shown));
+    let written = page::kernel::Text(results).write(Style::default(), &mut shown);
+    let written = written.and_then(|()| json::write_witness(results, &mut shown));
     assert!(written.is_ok(), "writing to memory cannot fail");
     String::from_utf8(shown).expect("both are text")
 }
 
-/// Reads the events as a whole, and line by line.
+/// Reads the events at once, and line by line.
 fn events(data: &[u8]) {
     let Ok(mut trace) = Trace::new("fuzzed".into(), data) else { return };
-    let mut whole = Vec::new();
+    let mut at_once = Vec::new();
     let mut note = |number: u64, line: &rdmascope_capture_agent::trace::Line<'_>| {
         assert!(line.time >= 0 && line.resolution >= 1);
-        whole.push((number, line.time, format!("{:?}", line.event)));
+        at_once.push((number, line.time, format!("{:?}", line.event)));
     };
     while let Ok(true) = trace.next(&mut note) {}
     let mut lines = Vec::new();
@@ -103,11 +103,11 @@ fn events(data: &[u8]) {
         if line.len() >= 16 << 10 {
             return;
         }
-        if let Ok(Said::Event(line)) = read(line) {
+        if let Ok(LineContent::Event(line)) = read(line) {
             lines.push((number, line.time, format!("{:?}", line.event)));
         }
     }
-    assert_eq!(whole, lines);
+    assert_eq!(at_once, lines);
 }
 
 /// Reads any bytes as answers of rdma netlink, and as the text of an inventory. The inventory is
@@ -124,6 +124,6 @@ pub fn inventory(data: &[u8]) {
         let _ = one.known();
     }
     let Ok(text) = core::str::from_utf8(data) else { return };
-    let told = from_text(text);
-    assert_eq!(from_text(&to_text(&told)), told);
+    let parsed = from_text(text);
+    assert_eq!(from_text(&to_text(&parsed)), parsed);
 }

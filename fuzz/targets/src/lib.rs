@@ -7,6 +7,7 @@
 mod anonymize;
 mod bytes;
 mod capture_engine;
+mod capture_points;
 mod driver;
 mod engine;
 mod frame;
@@ -16,19 +17,18 @@ mod iwarp;
 mod judge;
 mod kernel;
 mod peer;
-mod places;
 mod upper_layer;
 
 pub use anonymize::anonymize;
 pub use capture_engine::{capture_engine, records};
+pub use capture_points::places;
 pub use engine::{Frame, engine, frames};
 pub use frame::frame;
-pub use framing::{ByHand, framing};
+pub use framing::{ReferenceFramer, framing};
 pub use headers::headers;
 pub use iwarp::iwarp;
 pub use kernel::{inventory, trace};
 pub use peer::peer;
-pub use places::places;
 pub use upper_layer::upper_layer;
 
 /// A target.

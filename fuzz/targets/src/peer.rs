@@ -38,7 +38,7 @@ fn with(config: Config, data: &[u8]) {
         match (choice & 0x7f) % 6 {
             0 => {
                 let length = usize::from(bytes.u8());
-                hear(&mut pair, to_first, bytes.take(length).to_vec());
+                receive(&mut pair, to_first, bytes.take(length).to_vec());
             }
             1 => {
                 let sender = if to_first { &pair.b } else { &pair.a };
@@ -53,7 +53,7 @@ fn with(config: Config, data: &[u8]) {
                 let Ok((extensions, taken)) = Extensions::parse(opcode, bytes.0) else { continue };
                 bytes.take(taken);
                 let bth = Bth { opcode, psn, acknowledge_request: true, ..header };
-                hear(&mut pair, to_first, Packet { bth, extensions, payload: bytes.take(length) }.build());
+                receive(&mut pair, to_first, Packet { bth, extensions, payload: bytes.take(length) }.build());
             }
             2 => {
                 let (mut from, mut to) = (pair.address_a, pair.address_b);
@@ -84,10 +84,10 @@ fn with(config: Config, data: &[u8]) {
         run(&mut pair);
     }
     let Some((ours, _)) = connect(&mut pair) else { panic!("no connection after the input") };
-    let asked =
+    let call =
         pair.a.call(ours, Call::inline(message(0xffff, 0, 40))).expect("a new connection takes a call");
     let answered = run(&mut pair);
-    assert!(answered.contains(&asked.0), "no reply after the input");
+    assert!(answered.contains(&call.0), "no reply after the input");
 }
 
 /// The sender of the packets that the first peer receives, or the second.
@@ -96,14 +96,14 @@ fn sender(pair: &mut Pair<Peer>, to_first: bool) -> &mut Peer {
 }
 
 /// Passes a peer a packet that appears to come from the other one.
-fn hear(pair: &mut Pair<Peer>, to_first: bool, transport: Vec<u8>) {
+fn receive(pair: &mut Pair<Peer>, to_first: bool, transport: Vec<u8>) {
     let (mut source, mut destination) = (pair.address_a, pair.address_b);
     if to_first {
         (source, destination) = (destination, source);
     }
     let datagram = Datagram { source, destination, source_port: 0xc000, transport, icrc: Icrc::Good };
-    let hearer = if to_first { &mut pair.a } else { &mut pair.b };
-    hearer.handle(pair.now, &datagram);
+    let receiver = if to_first { &mut pair.a } else { &mut pair.b };
+    receiver.handle(pair.now, &datagram);
 }
 
 /// An RPC message, as far as this layer reads it.
@@ -132,7 +132,7 @@ fn connect(pair: &mut Pair<Peer>) -> Option<(ConnectionId, ConnectionId)> {
 fn run(pair: &mut Pair<Peer>) -> Vec<u32> {
     let mut answered = Vec::new();
     for _ in 0..MOST_STEPS {
-        let goes_on = pair.step();
+        let is_active = pair.step();
         while let Some(event) = pair.a.poll_event() {
             if let Event::Rpc { event: rpcrdma::Event::Replied(replied), .. } = &event {
                 answered.push(replied.xid.0);
@@ -142,7 +142,7 @@ fn run(pair: &mut Pair<Peer>) -> Vec<u32> {
         while let Some(event) = pair.b.poll_event() {
             answer(&mut pair.b, event);
         }
-        if !goes_on {
+        if !is_active {
             break;
         }
     }

@@ -247,7 +247,7 @@ pub const TABLE: &[(State, Input, Action, State)] = &[
 
 /// Returns the action and the next state, or `None` if the state does not allow the input.
 pub fn transition(state: State, input: Input) -> Option<(Action, State)> {
-    let row = TABLE.iter().find(|(from, what, ..)| (*from, *what) == (state, input));
+    let row = TABLE.iter().find(|(from, cause, ..)| (*from, *cause) == (state, input));
     row.map(|(_, _, action, next)| (*action, *next))
 }
 
@@ -257,7 +257,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_row_for_each_state_and_input_at_most() {
+    fn each_state_and_input_has_at_most_one_row() {
         let mut seen = BTreeSet::new();
         for (state, input, ..) in TABLE {
             assert!(seen.insert((*state, *input)), "{state:?} and {input:?} twice");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_reached_and_left() {
+    fn every_state_is_reachable_and_has_an_exit() {
         let mut reached = BTreeSet::from([State::Idle, State::RequestReceived]);
         loop {
             let more: Vec<State> = TABLE
@@ -294,7 +294,7 @@ mod tests {
 
     /// Transitions that the figures of section 12.9.7 exclude.
     #[test]
-    fn what_is_refused() {
+    fn transitions_outside_the_table_are_refused() {
         for (state, input) in [
             (State::Idle, Input::Reply),
             (State::Idle, Input::Accept),
@@ -317,7 +317,7 @@ mod tests {
 
     /// Every wait ends: each state with a timeout ends when the retries are exhausted.
     #[test]
-    fn waiting_ends() {
+    fn states_with_a_timeout_end_after_the_retries() {
         for state in State::ALL {
             let timeout = transition(state, Input::Timeout).is_some();
             let exhausted = transition(state, Input::Exhausted);

@@ -48,13 +48,13 @@ impl Socket {
         let raw = match kind {
             Kind::Udp => None,
             Kind::Raw => {
-                let what = "a raw socket";
-                let receive = open(SocketType::RAW, ipproto::UDP).map_err(failed(what))?;
-                rustix::net::bind(&receive, &SocketAddr::new(local, 0)).map_err(failed(what))?;
+                let operation = "a raw socket";
+                let receive = open(SocketType::RAW, ipproto::UDP).map_err(failed(operation))?;
+                rustix::net::bind(&receive, &SocketAddr::new(local, 0)).map_err(failed(operation))?;
                 // Before bind it received packets to any address.
                 while recvfrom(&receive, &mut [0; 1][..], RecvFlags::DONTWAIT).is_ok() {}
                 // IPPROTO_RAW: sent packets include the IP header. Such a socket receives nothing.
-                let send = open(SocketType::RAW, ipproto::RAW).map_err(failed(what))?;
+                let send = open(SocketType::RAW, ipproto::RAW).map_err(failed(operation))?;
                 // Data that is never read must not use memory.
                 let _ = sockopt::set_socket_recv_buffer_size(&udp, 1);
                 Some((send, receive))

@@ -67,7 +67,7 @@ impl Endpoint {
     }
 
     /// Stops listening on a port.
-    pub fn listen_no_more(&mut self, port: u16) {
+    pub fn stop_listening(&mut self, port: u16) {
         self.listeners.remove(&ServiceId::rdma_cm(PortSpace::Tcp, port));
     }
 
@@ -130,7 +130,7 @@ impl Endpoint {
                 queue: None,
                 config,
                 requested: None,
-                heard: self.now,
+                last_received: self.now,
             },
         );
         id
@@ -177,7 +177,7 @@ impl Endpoint {
         self.command(connection, Input::Disconnect, None)
     }
 
-    /// Drops a connection without telling the remote side, like a host that crashes.
+    /// Drops a connection without notifying the remote side, like a host that crashes.
     pub fn abandon(&mut self, connection: ConnectionId) {
         if let Some(link) = self.links.remove(&connection.0) {
             self.queue_pairs.remove(&link.qpn.0);

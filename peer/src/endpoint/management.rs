@@ -66,7 +66,9 @@ impl Endpoint {
             {
                 match Message::parse(packet.payload) {
                     Ok(parsed) => parsed,
-                    Err(stop) => return self.tell(Event::Dropped { source, fault: Fault::Malformed(stop) }),
+                    Err(stop) => {
+                        return self.report(Event::Dropped { source, fault: Fault::Malformed(stop) });
+                    }
                 }
             }
             _ => {
@@ -74,13 +76,13 @@ impl Endpoint {
                     Some(_) => Fault::UnknownQueuePair(MANAGEMENT),
                     None => Fault::Opcode(packet.bth.opcode.0),
                 };
-                return self.tell(Event::Dropped { source, fault });
+                return self.report(Event::Dropped { source, fault });
             }
         };
         let transaction_id = mad::Header::parse(packet.payload).map_or(0, |header| header.transaction_id);
         let Some(input) = cm::input(&message) else {
             // SIDR, LAP, APR and unknown messages get no answer.
-            return self.tell(Event::Dropped { source, fault: Fault::Opcode(packet.bth.opcode.0) });
+            return self.report(Event::Dropped { source, fault: Fault::Opcode(packet.bth.opcode.0) });
         };
         if let Message::Request(request) = &message {
             return self.take_request(datagram, request, transaction_id);
@@ -90,10 +92,10 @@ impl Endpoint {
             // A remote side that gives up an unanswered REQ does not know the local ID of this
             // side.
             let name = message.local_communication_id();
-            let asked = self.links.iter().find(|(_, link)| {
+            let requested = self.links.iter().find(|(_, link)| {
                 link.requested.is_some() && link.remote == source && Some(link.machine.remote) == name
             });
-            id = asked.map_or(0, |(id, _)| *id);
+            id = requested.map_or(0, |(id, _)| *id);
         }
         let known = self.links.get(&id).filter(|link| {
             // A remote side without an ID cannot be compared: a REJ or an MRA for a REQ may arrive
@@ -114,10 +116,10 @@ impl Endpoint {
                 };
                 self.answer(datagram, &Message::DisconnectReply(reply), transaction_id);
             }
-            return self.tell(Event::Unexpected { connection: None, input, state: State::Idle });
+            return self.report(Event::Unexpected { connection: None, input, state: State::Idle });
         }
         if let Some(link) = self.links.get_mut(&id) {
-            link.heard = self.now;
+            link.last_received = self.now;
             if input == Input::DisconnectRequest {
                 link.machine.transaction_id = transaction_id;
             }
@@ -137,7 +139,7 @@ impl Endpoint {
         }
         let (ip, consumer) = match request.rdma_cm_ip() {
             Some(Ok((ip, consumer))) => (Some(ip), consumer),
-            Some(Err(stop)) => return self.tell(Event::Dropped { source, fault: Fault::Malformed(stop) }),
+            Some(Err(stop)) => return self.report(Event::Dropped { source, fault: Fault::Malformed(stop) }),
             None => (None, request.private_data),
         };
         let port = request.service_id.rdma_cm_port().map(|(_, port)| port);
@@ -177,7 +179,7 @@ impl Endpoint {
             path_mtu: path_mtu.unwrap_or(1024),
             local_ack_timeout: request.primary_path.unwrap_or_default().local_ack_timeout,
         });
-        self.tell(Event::Requested {
+        self.report(Event::Requested {
             connection: ConnectionId(id),
             remote: source,
             port: port.unwrap_or_default(),
@@ -214,7 +216,7 @@ impl Endpoint {
         let Some((action, next)) = cm::transition(state, input) else {
             // A packet for a queue pair that does not exist yet is not a CM message.
             if input != Input::Packet {
-                self.tell(Event::Unexpected { connection: Some(connection), input, state });
+                self.report(Event::Unexpected { connection: Some(connection), input, state });
             }
             return;
         };
@@ -264,7 +266,7 @@ impl Endpoint {
                 self.establish(id);
             }
             Action::Establish => {
-                link.machine.wait_no_more();
+                link.machine.stop_waiting();
                 link.machine.last.clear();
                 self.establish(id);
             }
@@ -296,7 +298,7 @@ impl Endpoint {
                         private_data: data,
                     })
                 });
-                self.close(id, if action == Action::GiveUp { Closed::NoAnswer } else { Closed::Given });
+                self.close(id, if action == Action::GiveUp { Closed::NoAnswer } else { Closed::LocalReject });
             }
             Action::TakeReject => {
                 link.machine.last.clear();
@@ -326,7 +328,7 @@ impl Endpoint {
                 self.end_queue(id);
             }
             Action::SendDisconnectReply => {
-                link.machine.wait_no_more();
+                link.machine.stop_waiting();
                 self.flush_responses(id);
                 self.emit(id, |link| {
                     Message::DisconnectReply(DisconnectReply {
@@ -393,7 +395,7 @@ impl Endpoint {
             if let Some(queue) = &mut link.queue {
                 queue.state = rc::State::ReadyToSend;
             }
-            self.tell(Event::Connected { connection: ConnectionId(id) });
+            self.report(Event::Connected { connection: ConnectionId(id) });
         }
     }
 
@@ -438,7 +440,7 @@ impl Endpoint {
         if let Some(link) = self.links.get_mut(&id) {
             link.machine.arm = None;
             link.machine.deadline = Some(self.now.plus(time_wait));
-            self.tell(Event::Closed { connection: ConnectionId(id), why });
+            self.report(Event::Closed { connection: ConnectionId(id), why });
         }
     }
 
@@ -532,7 +534,7 @@ impl Endpoint {
     fn take_reply(&mut self, id: u32, reply: &Reply<'_>) {
         let by_hand = self.config.confirm_by_hand;
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.machine.wait_no_more();
+        link.machine.stop_waiting();
         link.machine.remote = reply.local_communication_id;
         let config = &mut link.config;
         config.initiator_depth = config.initiator_depth.min(reply.responder_resources);
@@ -541,7 +543,7 @@ impl Endpoint {
             Some(QueuePair::new(config.clone(), reply.local_qpn, reply.starting_psn, link.starting_psn));
         let private_data = reply.private_data.to_vec();
         let reply = Reply { private_data: &[], ..*reply };
-        self.tell(Event::Replied { connection: ConnectionId(id), reply: Some(reply), private_data });
+        self.report(Event::Replied { connection: ConnectionId(id), reply: Some(reply), private_data });
         if !by_hand {
             self.advance(id, Input::Confirm, None);
         }

@@ -70,7 +70,7 @@ mod tests {
     use rdmascope_wire::rpc::{Auth, Status};
 
     #[test]
-    fn what_denies_a_call_comes_before_what_is_said_of_an_accepted_one() {
+    fn denial_takes_precedence_over_accept_errors() {
         let none = Auth { flavor: flavor::NONE, body: &[] };
         let tls = Auth { flavor: flavor::TLS, body: &[] };
         let short = Auth { flavor: flavor::SYS, body: &[0; 4] };

@@ -1,6 +1,6 @@
-//! The TCP services beside NFS version 3: MOUNT version 3 (RFC 1813, appendix I), and the port
-//! mapper version 2 with the GETADDR of rpcbind (RFC 1833). It also handles the record marks of TCP
-//! (RFC 5531, section 11).
+//! The TCP services that accompany NFS version 3: MOUNT version 3 (RFC 1813, appendix I), and the
+//! port mapper version 2 with the GETADDR of rpcbind (RFC 1833). It also handles the record marks
+//! of TCP (RFC 5531, section 11).
 
 use super::admission::refusal;
 use super::call::Caller;
@@ -280,7 +280,8 @@ pub fn port(xid: Xid, reply: &[u8]) -> Result<u16, MountError> {
 pub struct Records {
     /// Bytes that are not parsed yet.
     bytes: Vec<u8>,
-    whole: Vec<u8>,
+    /// The fragments of the current message so far.
+    message: Vec<u8>,
 }
 
 /// A TCP message exceeds [`MOST_MESSAGE`]. The stream cannot be parsed any further.
@@ -298,14 +299,14 @@ impl Records {
     pub fn message(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         while let Some(mark) = self.bytes.first_chunk().map(|mark| u32::from_be_bytes(*mark)) {
             let (is_last, length) = (mark >> 31 == 1, (mark & 0x7fff_ffff) as usize);
-            if self.whole.len() + length > MOST_MESSAGE {
+            if self.message.len() + length > MOST_MESSAGE {
                 return Err(TooLong);
             }
             let Some(fragment) = self.bytes.get(4..4 + length) else { break };
-            self.whole.extend_from_slice(fragment);
+            self.message.extend_from_slice(fragment);
             self.bytes.drain(..4 + length);
             if is_last {
-                return Ok(Some(core::mem::take(&mut self.whole)));
+                return Ok(Some(core::mem::take(&mut self.message)));
             }
         }
         Ok(None)

@@ -155,7 +155,7 @@ impl Export {
     }
 
     fn access(&self, args: &mut Reader<'_>, to: &mut Results<'_>, (who, _): Context<'_>) -> Result<(), Stop> {
-        let (handle, asked) = (Handle::parse(args)?, args.u32()?);
+        let (handle, requested) = (Handle::parse(args)?, args.u32()?);
         let found = self.file(&handle);
         to.status(found);
         to.attributes(self.attributes(&handle));
@@ -169,7 +169,7 @@ impl Export {
             ];
             let may = |right| self.store.rights(id, who, right) == right;
             let granted = bits.iter().filter(|(right, _)| may(*right)).fold(0, |all, (_, bits)| all | bits);
-            to.word(granted & asked);
+            to.word(granted & requested);
         }
         Ok(())
     }

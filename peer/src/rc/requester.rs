@@ -32,7 +32,7 @@ pub(crate) struct Requester {
     retries: u8,
     rnr_retries: u8,
     /// Packets sent since the last acknowledge request.
-    unasked: u32,
+    since_request: u32,
     /// Whether a READ was requested again because its responses were lost. It is not requested once
     /// more before there is progress.
     read_again: bool,
@@ -80,7 +80,7 @@ impl Requester {
             rnr_until: None,
             retries: 0,
             rnr_retries: 0,
-            unasked: 0,
+            since_request: 0,
             read_again: false,
             messages: 0,
             limit: None,
@@ -203,9 +203,10 @@ impl QueuePair {
         match &work.operation {
             Operation::Read { rkey, address, length } => {
                 // Request only the missing responses: the responder's PSNs continue there.
-                let there = work.done as usize * mtu;
+                let received = work.done as usize * mtu;
                 psn = work.first.plus(work.done);
-                extensions.reth = reth(*rkey, address.wrapping_add(there as u64), *length as usize - there);
+                extensions.reth =
+                    reth(*rkey, address.wrapping_add(received as u64), *length as usize - received);
             }
             Operation::Send(Send { bytes, immediate, invalidate, solicited: event }) => {
                 payload = &bytes[part(bytes)];
@@ -243,14 +244,15 @@ impl QueuePair {
                 }
             }
         }
-        let ask = is_last || requester.unasked + 1 >= config.acknowledge_every.min(config.window);
-        requester.unasked = if ask { 0 } else { requester.unasked + 1 };
+        let acknowledge_request =
+            is_last || requester.since_request + 1 >= config.acknowledge_every.min(config.window);
+        requester.since_request = if acknowledge_request { 0 } else { requester.since_request + 1 };
         requester.position = if is_last { (index + 1, 0) } else { (index, packet + 1) };
         // The responses to a READ acknowledge it.
         let bth = Bth {
             opcode: Opcode(opcode),
             solicited_event: solicited,
-            acknowledge_request: ask && !work.is_read(),
+            acknowledge_request: acknowledge_request && !work.is_read(),
             psn,
             ..header
         };
@@ -302,7 +304,7 @@ impl QueuePair {
                 self.requester.deadline = None;
                 let from = self.requester.oldest().unwrap_or(psn);
                 self.requester.go_back(from);
-                self.tell(QueueEvent::Retransmission { from, timeout: false });
+                self.emit(QueueEvent::Retransmission { from, timeout: false });
             }
             Acknowledgement::Nak(NakCode::PsnSequenceError) => {
                 self.nak_received(psn, aeth.syndrome);
@@ -323,7 +325,7 @@ impl QueuePair {
     }
 
     fn nak_received(&mut self, psn: Psn, syndrome: Syndrome) {
-        self.tell(QueueEvent::NakReceived { psn, syndrome: syndrome.0 });
+        self.emit(QueueEvent::NakReceived { psn, syndrome: syndrome.0 });
     }
 
     /// Handles an acknowledgement of everything up to and including `psn`.
@@ -392,7 +394,7 @@ impl QueuePair {
         }
         self.requester.retries += 1;
         self.requester.go_back(psn);
-        self.tell(QueueEvent::Retransmission { from: psn, timeout: false });
+        self.emit(QueueEvent::Retransmission { from: psn, timeout: false });
     }
 
     fn read_response(&mut self, now: Instant, packet: &Packet<'_>, kind: Kind) {
@@ -459,6 +461,6 @@ impl QueuePair {
         self.requester.retries += 1;
         self.requester.read_again = false;
         self.requester.go_back(oldest);
-        self.tell(QueueEvent::Retransmission { from: oldest, timeout: true });
+        self.emit(QueueEvent::Retransmission { from: oldest, timeout: true });
     }
 }

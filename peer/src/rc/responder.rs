@@ -202,8 +202,8 @@ impl QueuePair {
         };
         let length = packet.payload.len() as u32;
         let ends = matches!(kind.position(), PacketPosition::Last | PacketPosition::Only);
-        let behind = written.saturating_add(length);
-        if if ends { behind != reth.dma_length } else { behind >= reth.dma_length } {
+        let end = written.saturating_add(length);
+        if if ends { end != reth.dma_length } else { end >= reth.dma_length } {
             return self.wrong_length(packet);
         }
         if kind.has_immediate() && self.receive_for(psn).is_none() {
@@ -219,14 +219,14 @@ impl QueuePair {
             bytes.copy_from_slice(packet.payload);
         }
         if !ends {
-            self.responder.message = Some(Message::Write { reth, written: behind });
+            self.responder.message = Some(Message::Write { reth, written: end });
             return self.taken(packet, false);
         }
         if kind.has_immediate() {
             self.responder.receives.pop_front();
         }
         self.responder.message = None;
-        self.tell(QueueEvent::Written {
+        self.emit(QueueEvent::Written {
             rkey: reth.rkey,
             address: reth.virtual_address,
             length: reth.dma_length,
@@ -269,7 +269,7 @@ impl QueuePair {
             message_sequence_number,
             again: false,
         });
-        self.tell(QueueEvent::ReadServed {
+        self.emit(QueueEvent::ReadServed {
             rkey: reth.rkey,
             address: reth.virtual_address,
             length: reth.dma_length,
@@ -288,11 +288,11 @@ impl QueuePair {
         let original = self.responder.reads.iter().rev().find(|read| {
             let ahead = read.first.distance(psn);
             // The duplicate may request only the rest.
-            let there = ahead.max(0) as u64 * mtu;
+            let skipped = ahead.max(0) as u64 * mtu;
             (0..read.packets as i32).contains(&ahead)
                 && read.reth.rkey == reth.rkey
-                && read.reth.virtual_address.wrapping_add(there) == reth.virtual_address
-                && u64::from(reth.dma_length) + there <= u64::from(read.reth.dma_length)
+                && read.reth.virtual_address.wrapping_add(skipped) == reth.virtual_address
+                && u64::from(reth.dma_length) + skipped <= u64::from(read.reth.dma_length)
         });
         if original.is_none() || self.memory.read(reth.rkey, reth.virtual_address, reth.dma_length).is_err() {
             return;
@@ -364,7 +364,7 @@ impl QueuePair {
                 message_sequence_number,
             });
         }
-        self.tell(QueueEvent::NakSent { psn, syndrome });
+        self.emit(QueueEvent::NakSent { psn, syndrome });
     }
 
     fn no_access(&mut self, reth: Reth, refusal: Refusal) {

@@ -102,13 +102,13 @@ pub(super) fn replies(
 pub(super) fn calls(recorded: &[u8], live: &[u8]) -> Comparison {
     let (one, other) = (fields::of_call(recorded).0, fields::of_call(live).0);
     // The target chooses the credential of a callback.
-    let behind = |mut fields: fields::Fields| {
+    let without_header = |mut fields: fields::Fields| {
         fields.list.retain(|field| field.name != fields::HEADER);
         fields
     };
     compare(
-        (&behind(one), (recorded, &[])),
-        (&behind(other), (live, &[])),
+        (&without_header(one), (recorded, &[])),
+        (&without_header(other), (live, &[])),
         &mut Listing::default(),
         |_, _, _| {},
     )
@@ -154,9 +154,9 @@ impl Comparison {
         learn: &mut impl FnMut(Kind, &[u8], &[u8]),
     ) {
         let (mut one, mut other) = (one, other);
-        while let ([(field, a), rest @ ..], [(beside, b), others @ ..]) = (one, other) {
-            let is_same_operation = field.operation == beside.operation;
-            match (field.part, beside.part) {
+        while let ([(field, a), rest @ ..], [(counterpart, b), others @ ..]) = (one, other) {
+            let is_same_operation = field.operation == counterpart.operation;
+            match (field.part, counterpart.part) {
                 (part, theirs) if is_same_operation && number(part) != number(theirs) => {
                     let is_recorded = number(part) < number(theirs);
                     let list = if is_recorded { &mut one } else { &mut other };
@@ -165,20 +165,22 @@ impl Comparison {
                 }
                 (Part::Grant, Part::Grant) if is_same_operation => {
                     let (grant, rest) = run(one);
-                    let (offer, others) = run(other);
-                    self.grant(grant, offer, learn);
+                    let (other_grant, others) = run(other);
+                    self.grant(grant, other_grant, learn);
                     (one, other) = (rest, others);
                     continue;
                 }
                 _ => {}
             }
-            if (field.operation, field.name) != (beside.operation, beside.name) {
-                self.add(field, String::from(field.name), String::from(beside.name));
-                let (Some(next), Some(beside)) = (next_operation(one), next_operation(other)) else { return };
-                if next[0].0.operation != beside[0].0.operation {
+            if (field.operation, field.name) != (counterpart.operation, counterpart.name) {
+                self.add(field, String::from(field.name), String::from(counterpart.name));
+                let (Some(next), Some(other_next)) = (next_operation(one), next_operation(other)) else {
+                    return;
+                };
+                if next[0].0.operation != other_next[0].0.operation {
                     return;
                 }
-                (one, other) = (next, beside);
+                (one, other) = (next, other_next);
                 continue;
             }
             (one, other) = (rest, others);
@@ -230,8 +232,8 @@ impl Comparison {
         other: &[Valued<'_>],
         learn: &mut impl FnMut(Kind, &[u8], &[u8]),
     ) {
-        for ((field, a), (beside, b)) in one.iter().zip(other) {
-            if field.name != beside.name {
+        for ((field, a), (counterpart, b)) in one.iter().zip(other) {
+            if field.name != counterpart.name {
                 return;
             }
             self.pair(field, a, b, learn);
@@ -245,8 +247,8 @@ impl Comparison {
         let number = number(field.part);
         *list = &list[list.iter().take_while(|(field, _)| self::number(field.part) == number).count()..];
         let field = Field { name: attribute_name(number).unwrap_or(field.name), ..(*field).clone() };
-        let (there, none) = (value(&field, bytes), String::from("not there"));
-        let (recorded, live) = if is_recorded { (there, none) } else { (none, there) };
+        let (present, missing) = (value(&field, bytes), String::from("not there"));
+        let (recorded, live) = if is_recorded { (present, missing) } else { (missing, present) };
         match fields::is_required(number) {
             true => self.add(&field, recorded, live),
             false => self.add_granted(&field, recorded, live),
@@ -278,7 +280,7 @@ fn attribute_name(number: u32) -> Option<&'static str> {
 const fn number(part: Part) -> u32 {
     match part {
         Part::Attribute(number) => number,
-        Part::Whole | Part::Grant => u32::MAX,
+        Part::Message | Part::Grant => u32::MAX,
     }
 }
 
@@ -324,9 +326,9 @@ fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
 }
 
 /// Lists the bits that one bitmap has and the other lacks.
-fn bits_beyond(field: &Field, here: &[u8], there: &[u8]) -> String {
+fn bits_beyond(field: &Field, bitmap: &[u8], other: &[u8]) -> String {
     let mut text = String::new();
-    for bit in bits(here).filter(|bit| !bits(there).any(|other| other == *bit)) {
+    for bit in bits(bitmap).filter(|bit| !bits(other).any(|set| set == *bit)) {
         let name = attribute_name(bit).filter(|_| field.coding == Coding::Attributes);
         let name = name.map_or_else(|| format!("bit {bit}"), String::from);
         text.push_str(if text.is_empty() { "with " } else { ", " });

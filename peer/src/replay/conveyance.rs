@@ -235,7 +235,7 @@ fn items(fields: [&Fields; 2]) -> Vec<Conveyed> {
             let Place::Item(chunk, 1..usize::MAX) = field.place else { continue };
             let is_it = |it: &&super::fields::Field| (it.operation, it.name) == (field.operation, field.name);
             let Some(partner) = to.list.iter().find(is_it) else { continue };
-            let there = match &partner.place {
+            let place = match &partner.place {
                 Place::Stream(range) if !range.is_empty() => "the Payload stream".to_string(),
                 // The first pass has found items that are in chunks on both sides.
                 Place::Item(other, 1..) if *other != chunk && !is_live => {
@@ -244,8 +244,8 @@ fn items(fields: [&Fields; 2]) -> Vec<Conveyed> {
                 _ => continue,
             };
             let here = format!("in Write chunk {}", chunk + 1);
-            let there = format!("in {there}");
-            let (recorded, live) = if is_live { (there, here) } else { (here, there) };
+            let other = format!("in {place}");
+            let (recorded, live) = if is_live { (other, here) } else { (here, other) };
             let aspect = Aspect::Item(field.operation, field.name);
             found.push(Conveyed { aspect, recorded, live, counts: true, section: "rfc8166/4.3.2" });
         }

@@ -89,7 +89,7 @@ pub(super) enum Coding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The message itself: no other Responder may leave this out.
-    Whole,
+    Message,
     /// The value of the attribute of this number.
     Attribute(u32),
     /// A grant such as a delegation: another Responder may grant something else.
@@ -209,7 +209,7 @@ struct Reading<'m> {
     operations: usize,
     entries: usize,
     /// How many of the values in `around` are a single field.
-    wholes: usize,
+    singles: usize,
     /// The first byte of a value that has begun and is not a field yet.
     begun: Option<usize>,
     /// The last attribute that has begun.
@@ -225,7 +225,7 @@ struct Around {
     entry: Option<usize>,
     part: Part,
     /// Its field, if the whole value is one.
-    whole: Option<Single>,
+    single: Option<Single>,
     /// Whether it is the array of operations of a COMPOUND.
     is_compound: bool,
 }
@@ -267,10 +267,10 @@ impl<'m> Reading<'m> {
             around: Vec::new(),
             operation: None,
             entry: None,
-            part: Part::Whole,
+            part: Part::Message,
             operations: 0,
             entries: 0,
-            wholes: 0,
+            singles: 0,
             begun: None,
             attribute: 0,
             lacking: false,
@@ -290,7 +290,7 @@ impl<'m> Reading<'m> {
         let procedure = procedure_name(called).filter(|name| !name.ends_with("COMPOUND"));
         self.operation = procedure.map(|name| (0, name));
         let mut walk = Walk::new(language, message, message.len(), at, self);
-        let walked = walk.whole(of);
+        let walked = walk.root(of);
         let at = walk.visitor.begun.take().unwrap_or(walk.at);
         walk.visitor.end(message, at, walked.is_ok())
     }
@@ -298,7 +298,7 @@ impl<'m> Reading<'m> {
     /// Adds the bytes from `at` on as a field, and each chunk without an item.
     fn end(mut self, message: &[u8], at: usize, walked: bool) -> Fields {
         let understood = walked && at == message.len() && !self.lacking;
-        (self.part, self.entry) = (Part::Whole, None);
+        (self.part, self.entry) = (Part::Message, None);
         if at < message.len() {
             let name = if walked { "bytes after the results" } else { "bytes not understood" };
             self.fields.push(self.field(name, Kind::Equal, Place::Stream(at..message.len()), Coding::Plain));
@@ -353,9 +353,9 @@ impl<'m> Reading<'m> {
     }
 
     /// Whether a composite value is a single field.
-    fn is_whole(&self, value: &Value<'_>) -> bool {
+    fn is_single_field(&self, value: &Value<'_>) -> bool {
         let is_single = || matches!(value.type_name(), "nfstime3" | "nfstime4" | "bitmap4");
-        self.wholes == 0 && (is_single() || kinds::of(value).is_some())
+        self.singles == 0 && (is_single() || kinds::of(value).is_some())
     }
 
     /// Begins the operation of a COMPOUND that a discriminant selects.
@@ -409,11 +409,11 @@ impl Visitor for Reading<'_> {
     }
 
     fn enter(&mut self, value: &Value<'_>, at: usize) -> Walked {
-        let whole = Some(at).filter(|_| self.is_whole(value)).map(|start| Single::of(value, start));
-        self.wholes += usize::from(whole.is_some());
+        let single = Some(at).filter(|_| self.is_single_field(value)).map(|start| Single::of(value, start));
+        self.singles += usize::from(single.is_some());
         let is_compound =
             matches!(value.is, Type::Array(..)) && matches!(value.place.name, "argarray" | "resarray");
-        self.around.push(Around { entry: self.entry, part: self.part, whole, is_compound });
+        self.around.push(Around { entry: self.entry, part: self.part, single, is_compound });
         self.part = self.part(value);
         if value.place.role == Role::Entry {
             self.entry = Some(self.entries);
@@ -423,7 +423,7 @@ impl Visitor for Reading<'_> {
     }
 
     fn leaf(&mut self, value: &Value<'_>, leaf: Leaf, extent: &Extent) -> Walked {
-        if self.wholes > 0 {
+        if self.singles > 0 {
             return Ok(());
         }
         let is_array = matches!(value.is, Type::Array(..));
@@ -454,16 +454,16 @@ impl Visitor for Reading<'_> {
     fn leave(&mut self, at: usize, walked: Walked) -> Walked {
         let Some(around) = self.around.pop() else { return walked };
         let mut left = walked;
-        if let Some(whole) = around.whole {
-            self.wholes -= 1;
+        if let Some(single) = around.single {
+            self.singles -= 1;
             left = match walked {
-                Ok(()) if whole.name == MASK => Ok(()),
+                Ok(()) if single.name == MASK => Ok(()),
                 Ok(()) => {
-                    let count = if whole.coding == Coding::Plain { 0 } else { 4 };
-                    self.take(whole, whole.start + count..at)
+                    let count = if single.coding == Coding::Plain { 0 } else { 4 };
+                    self.take(single, single.start + count..at)
                 }
                 Err(_) => {
-                    self.begun = Some(whole.start);
+                    self.begun = Some(single.start);
                     walked
                 }
             };

@@ -63,7 +63,7 @@ pub struct Call {
     pub order: u64,
     /// The time at which its Send was completed, in nanoseconds since an arbitrary epoch.
     pub time: u64,
-    /// The whole RPC call, with the contents of its Read chunks inserted.
+    /// The complete RPC call, with the contents of its Read chunks inserted.
     pub message: Vec<u8>,
     /// The ranges of those contents in it, without padding, in ascending order.
     pub items: Vec<Range<usize>>,

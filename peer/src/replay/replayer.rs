@@ -71,13 +71,13 @@ pub struct Options {
     pub fault: Option<(usize, Fault)>,
 }
 
-const NOT_WHOLE: &str = "the recording lacks part of the reply";
+const INCOMPLETE: &str = "the recording lacks part of the reply";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     None,
     /// With the time at which the attempt is given up.
-    Asked(ConnectionId, Instant),
+    Requested(ConnectionId, Instant),
     Open(ConnectionId),
     Over,
 }
@@ -160,7 +160,7 @@ impl Replayer {
     /// The recorded connection of a live one.
     pub fn recorded(&self, connection: ConnectionId) -> Option<usize> {
         let is_it = |link: &Link| match link {
-            Link::Asked(id, _) | Link::Open(id) => *id == connection,
+            Link::Requested(id, _) | Link::Open(id) => *id == connection,
             Link::None | Link::Over => false,
         };
         self.links.iter().position(is_it)
@@ -179,7 +179,7 @@ impl Replayer {
                         live: "accepted".to_string(),
                     },
                 };
-                self.tell(Subject::Connection(index), verdict);
+                self.record(Subject::Connection(index), verdict);
             }
             Event::Endpoint(endpoint::Event::Closed { connection, why }) => {
                 if let Some(index) = self.recorded(*connection) {
@@ -237,7 +237,7 @@ impl Replayer {
     /// Takes all steps that are due. Call it after each event, and at
     /// [`next_deadline`](Replayer::next_deadline).
     pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
-        self.give_up(peer, now);
+        self.expire(peer, now);
         if !self.all_returned(peer, now) {
             return;
         }
@@ -257,8 +257,8 @@ impl Replayer {
 
     /// The next time at which [`advance`](Replayer::advance) must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let asked = self.links.iter().filter_map(|link| match link {
-            Link::Asked(_, until) => Some(*until),
+        let requested = self.links.iter().filter_map(|link| match link {
+            Link::Requested(_, until) => Some(*until),
             _ => None,
         });
         let calls = self.waiting.values().filter(|sent| self.is_due(sent)).map(|sent| self.until(sent));
@@ -267,7 +267,7 @@ impl Replayer {
             _ => None,
         };
         let returned = self.returns_until();
-        earlier(earlier(earlier(asked.chain(calls).min(), due), self.lingers), returned)
+        earlier(earlier(earlier(requested.chain(calls).min(), due), self.lingers), returned)
     }
 
     fn until(&self, sent: &Sent) -> Instant {
@@ -286,14 +286,14 @@ impl Replayer {
         (self.options.timing == Timing::Recorded).then(|| started.plus(since))
     }
 
-    fn tell(&mut self, subject: Subject, verdict: Verdict) {
+    fn record(&mut self, subject: Subject, verdict: Verdict) {
         self.outcomes.push_back(Outcome { subject, verdict, latency: None, unknown: Vec::new() });
     }
 
     /// Gives up connection attempts and calls whose time is over.
-    fn give_up(&mut self, peer: &mut Peer, now: Instant) {
+    fn expire(&mut self, peer: &mut Peer, now: Instant) {
         for index in 0..self.links.len() {
-            if let Link::Asked(id, until) = self.links[index]
+            if let Link::Requested(id, until) = self.links[index]
                 && until <= now
             {
                 // The connection may be closed already.
@@ -306,7 +306,7 @@ impl Replayer {
         for (index, xid) in late {
             self.cancel(peer, index, xid);
             self.ended(index, xid, now, |answer| match answer {
-                Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
+                Answer::Unknown { .. } => Verdict::NotCompared(INCOMPLETE),
                 _ => Verdict::Otherwise { recorded: answer.name(), live: "no reply in time".to_string() },
             });
         }
@@ -325,15 +325,15 @@ impl Replayer {
             Link::None => {
                 let Options { local, remote, port, timeout, .. } = self.options;
                 match peer.connect(local, remote, port) {
-                    Ok(id) => self.links[index] = Link::Asked(id, now.plus(timeout)),
+                    Ok(id) => self.links[index] = Link::Requested(id, now.plus(timeout)),
                     Err(error) => {
                         self.links[index] = Link::Over;
-                        self.tell(Subject::Connection(index), Verdict::NotSent(error.to_string()));
+                        self.record(Subject::Connection(index), Verdict::NotSent(error.to_string()));
                     }
                 }
                 false
             }
-            Link::Asked(..) => false,
+            Link::Requested(..) => false,
             Link::Open(_) | Link::Over => true,
         }
     }
@@ -341,7 +341,7 @@ impl Replayer {
     fn closed(&mut self, index: usize, why: &Closed) {
         let was = core::mem::replace(&mut self.links[index], Link::Over);
         let recorded = self.recording.connections[index].rejected;
-        if let Link::Asked(..) = was {
+        if let Link::Requested(..) = was {
             let verdict = match (why, recorded) {
                 (Closed::Rejected { reason, .. }, Some(recorded)) if *reason == recorded => {
                     Verdict::Agrees(Comparison::equal())
@@ -355,7 +355,7 @@ impl Replayer {
                     },
                 },
             };
-            self.tell(Subject::Connection(index), verdict);
+            self.record(Subject::Connection(index), verdict);
         }
     }
 
@@ -368,24 +368,24 @@ impl Replayer {
         self.started.get_or_insert((now, call.time));
         let Link::Open(id) = self.links[call.connection] else {
             self.done[index] = true;
-            self.tell(Subject::Call(index), Verdict::NotSent("the connection is not open".to_string()));
+            self.record(Subject::Call(index), Verdict::NotSent("the connection is not open".to_string()));
             return true;
         };
         let fault = self.options.fault.filter(|(at, _)| *at == index).map(|(_, fault)| fault);
         if call.long && fault == Some(Fault::Short) {
             self.done[index] = true;
             let why = "its Payload stream is in a chunk; the fault needs one in the Send";
-            self.tell(Subject::Call(index), Verdict::NotSent(why.to_string()));
+            self.record(Subject::Call(index), Verdict::NotSent(why.to_string()));
             return true;
         }
-        let (asked, _) = fields::of_call(&call.message);
-        let mut put = self.names.substitute(&call.message, &call.items, &asked);
-        let sequence = Sequence::of(&asked, &call.message);
+        let (call_fields, _) = fields::of_call(&call.message);
+        let mut put = self.names.substitute(&call.message, &call.items, &call_fields);
+        let sequence = Sequence::of(&call_fields, &call.message);
         if let Some((name, bytes)) = put.stateids.first() {
             let why = format!("{name} {bytes}: the target gave none in its place");
             sequence.inspect(|sequence| self.slots.pass(sequence));
             self.done[index] = true;
-            self.tell(Subject::Call(index), Verdict::Skipped(why));
+            self.record(Subject::Call(index), Verdict::Skipped(why));
             return true;
         }
         let mut taken = None;
@@ -399,7 +399,7 @@ impl Replayer {
             Some((_, Room::None)) if self.waiting.values().any(|sent| self.is_due(sent)) => return false,
             Some((_, Room::None)) => {
                 self.done[index] = true;
-                self.tell(
+                self.record(
                     Subject::Call(index),
                     Verdict::NotSent("all slots of its session are in use".to_string()),
                 );
@@ -417,7 +417,7 @@ impl Replayer {
             Err(error) => {
                 self.done[index] = true;
                 taken.inspect(|taken| self.slots.end(taken, [true, false], None));
-                self.tell(Subject::Call(index), Verdict::NotSent(error.to_string()));
+                self.record(Subject::Call(index), Verdict::NotSent(error.to_string()));
             }
         }
         true
@@ -446,7 +446,7 @@ impl Replayer {
         for (xid, _) in open {
             self.cancel(peer, index, xid);
             self.ended(index, xid, now, |answer| match answer {
-                Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
+                Answer::Unknown { .. } => Verdict::NotCompared(INCOMPLETE),
                 _ => Verdict::Unanswered,
             });
         }
@@ -467,7 +467,7 @@ impl Replayer {
         let missing: Vec<usize> = self.expected(index).collect();
         for call in missing {
             self.done[call] = true;
-            self.tell(Subject::Call(call), Verdict::NotCompared("the target did not make this call"));
+            self.record(Subject::Call(call), Verdict::NotCompared("the target did not make this call"));
         }
     }
 
@@ -481,7 +481,7 @@ impl Replayer {
         let call = &recording.calls[number];
         let mut stream = replied.message.clone();
         if let Some(taken) = taken {
-            self.slot_is_free(call, &taken, &mut stream, &replied.items);
+            self.release_slot(call, &taken, &mut stream, &replied.items);
         }
         let verdict = match &call.answer {
             Answer::Reply { conveyance, .. } => {
@@ -501,7 +501,7 @@ impl Replayer {
                 conveyed(conveyance::instead(Err(*error), Ok(&replied.conveyance)))
             }
             Answer::Nothing => Verdict::NotCompared("the recording has no reply to this call"),
-            Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
+            Answer::Unknown { .. } => Verdict::NotCompared(INCOMPLETE),
         };
         self.ended(index, replied.xid, now, |_| verdict);
     }
@@ -509,13 +509,13 @@ impl Replayer {
     /// Compares a reply with the recorded one, and learns the target's names from it.
     fn compare(&mut self, number: usize, call: &Call, live: Message<'_>, forms: Forms<'_>) -> Comparison {
         let Answer::Reply { stream, items, .. } = &call.answer else { return Comparison::equal() };
-        let (asked, called) = fields::of_call(&call.message);
+        let (call_fields, called) = fields::of_call(&call.message);
         let mut other = Listing::default();
         let replies = [(&stream[..], &items[..]), live];
         let [recorded, now] = replies.map(|(stream, items)| fields::of_reply(called, stream, items));
-        self.give_back(call, &recorded, &now, [stream, live.0]);
+        self.return_delegation(call, &recorded, &now, [stream, live.0]);
         let granted = slots::granted(&now, live.0);
-        let listing = match directory::listed(&asked, &call.message) {
+        let listing = match directory::listed(&call_fields, &call.message) {
             Some((directory, from_beginning)) => self.listings.of(directory, from_beginning),
             None => &mut other,
         };
@@ -532,13 +532,13 @@ impl Replayer {
 
     /// Releases the slot of an answered call. Sequence ID and slot ID in the reply become those of
     /// the recorded call, if they are those of the call that was sent.
-    fn slot_is_free(&mut self, call: &Call, taken: &Taken, stream: &mut [u8], items: &[Vec<u8>]) {
+    fn release_slot(&mut self, call: &Call, taken: &Taken, stream: &mut [u8], items: &[Vec<u8>]) {
         let (_, called) = fields::of_call(&call.message);
-        let says =
+        let sequence =
             |stream: &[u8], items: &[Vec<u8>]| Sequence::of(&fields::of_reply(called, stream, items), stream);
-        let live = says(stream, items);
+        let live = sequence(stream, items);
         let was_accepted = match &call.answer {
-            Answer::Reply { stream, items, .. } => says(stream, items).is_some(),
+            Answer::Reply { stream, items, .. } => sequence(stream, items).is_some(),
             _ => true,
         };
         self.slots.end(taken, [was_accepted, live.is_some()], live.as_ref());

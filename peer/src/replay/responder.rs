@@ -77,7 +77,7 @@ pub struct Responder {
     index: BTreeMap<Key, Vec<usize>>,
     clients: BTreeMap<ConnectionId, Client>,
     /// The number of connection requests so far.
-    asked: usize,
+    requests: usize,
 }
 
 impl Responder {
@@ -89,7 +89,7 @@ impl Responder {
                 index.entry((call.connection, question.hash())).or_default().push(number);
             }
         }
-        Responder { recording, index, clients: BTreeMap::new(), asked: 0 }
+        Responder { recording, index, clients: BTreeMap::new(), requests: 0 }
     }
 
     /// Handles an event of the peer. The n-th connection is matched with the n-th recorded one;
@@ -136,8 +136,8 @@ impl Responder {
 
     fn requested(&mut self, peer: &mut Peer, connection: ConnectionId) {
         let count = self.recording.connections.len();
-        let index = self.asked.checked_rem(count).unwrap_or(0);
-        self.asked += 1;
+        let index = self.requests.checked_rem(count).unwrap_or(0);
+        self.requests += 1;
         let rejected = self.recording.connections.get(index).and_then(|recorded| recorded.rejected);
         // An error means that the connection is closed already.
         let _ = match rejected {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_on_its_slot_where_that_is_granted_and_on_another_one_else() {
+    fn calls_use_their_recorded_slot_if_it_is_granted() {
         let mut slots = slots(2);
         let first = taken(&mut slots, 1, 1);
         assert_eq!((first.live, first.highest), ((1, 1), 1));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_ids_have_no_gap_and_a_call_that_is_sent_again_keeps_its_own() {
+    fn sequence_ids_have_no_gaps_and_failed_calls_reuse_theirs() {
         let mut slots = slots(4);
         let mut turn = |sequence, accepted| {
             let taken = taken(&mut slots, sequence, 3);

@@ -21,7 +21,7 @@ pub(super) struct Names {
 /// A call with the target's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Substituted {
-    /// The whole call.
+    /// The complete call.
     pub(super) message: Vec<u8>,
     /// The ranges of its DDP-eligible items.
     pub(super) items: Vec<Range<usize>>,

@@ -179,7 +179,7 @@ mod tests {
     use rdmascope_wire::rpcrdma::Builder;
 
     #[test]
-    fn the_header_is_as_long_as_one_that_is_built() {
+    fn header_length_equals_the_length_of_a_built_header() {
         let segment = |length| Segment { handle: Rkey(1), length, offset: 0 };
         let mut header = Builder::new(Xid(1), 1, Procedure::Msg);
         header.writes = vec![vec![segment(5), segment(0)], vec![]];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_named_by_its_first_segment() {
+    fn handles_are_named_by_chunk_and_segment() {
         let [a, b, c, d] = [1, 2, 3, 4].map(Rkey);
         let (reads, writes, reply) = ([vec![a]], [vec![], vec![b, c]], [c, d]);
         let named = |rkey| Invalidated::find(rkey, &reads, &writes, Some(&reply)).to_string();

@@ -40,12 +40,12 @@ pub fn restore(
     for (position, item) in items {
         let before = (*position as usize).checked_sub(message.len());
         let split = before.and_then(|before| rest.split_at_checked(before));
-        let (before, behind) = split.ok_or(RestoreError::Position(*position))?;
+        let (before, after) = split.ok_or(RestoreError::Position(*position))?;
         message.extend_from_slice(before);
         places.push(message.len()..message.len() + item.len());
         message.extend_from_slice(item);
         message.resize(message.len().next_multiple_of(4), 0);
-        rest = behind;
+        rest = after;
     }
     message.extend_from_slice(rest);
     Ok((message, places))
@@ -57,17 +57,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn reduction_and_restoration_round_trip() {
         let message = b"headAAAAA\0\0\0middBBBBtail";
         let reduced = reduce(message, &[4..9, 16..19]).unwrap();
         assert_eq!(reduced, b"headmiddtail");
-        let whole = restore(&reduced, &[(4, b"AAAAA".to_vec()), (16, b"BBB".to_vec())]).unwrap();
+        let restored = restore(&reduced, &[(4, b"AAAAA".to_vec()), (16, b"BBB".to_vec())]).unwrap();
         // The nonzero padding of the second item is not conveyed.
-        assert_eq!(whole, (b"headAAAAA\0\0\0middBBB\0tail".to_vec(), vec![4..9, 16..19]));
+        assert_eq!(restored, (b"headAAAAA\0\0\0middBBB\0tail".to_vec(), vec![4..9, 16..19]));
     }
 
     #[test]
-    fn what_cannot_be() {
+    fn invalid_ranges_and_positions_are_refused() {
         assert_eq!(reduce(b"12345678", &[2..4]), None);
         assert_eq!(reduce(b"12345678", &[4..9]), None);
         assert_eq!(reduce(b"12345678", &[4..6, 4..8]), None);

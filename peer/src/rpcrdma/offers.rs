@@ -168,7 +168,7 @@ impl Session {
         let Some(offer) = self.offers.remove(number) else { return };
         release(endpoint, self.connection, &offer.handles);
         let offered_for = endpoint.now().since(offer.since);
-        self.tell(Event::Freed { xid: offer.xid, bytes: offer.bytes, offered_for, why });
+        self.emit(Event::Freed { xid: offer.xid, bytes: offer.bytes, offered_for, why });
     }
 
     /// Ends the registration of all offered chunks.

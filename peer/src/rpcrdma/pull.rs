@@ -54,7 +54,7 @@ impl Pull {
     }
 
     /// Returns whether all RDMA Reads have completed.
-    pub(super) const fn is_whole(&self) -> bool {
+    pub(super) const fn is_complete(&self) -> bool {
         self.open == 0
     }
 

@@ -104,9 +104,9 @@ fn lay(
     if let Some(returned) = recorded.filter(|returned| Segment::total(returned) == bytes.len() as u64) {
         let mut rest = bytes;
         for segment in returned.iter().filter(|segment| segment.length > 0) {
-            let (part, behind) = rest.split_at_checked(segment.length as usize)?;
+            let (part, after) = rest.split_at_checked(segment.length as usize)?;
             writes.push((*segment, part.to_vec()));
-            rest = behind;
+            rest = after;
         }
         return Some(returned);
     }

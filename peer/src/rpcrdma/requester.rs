@@ -214,7 +214,7 @@ impl Session {
         let (connection, most) = (self.connection, self.config.segment);
         let mut header = Builder::new(xid, self.config.credits, Procedure::Msg);
         let shape = call.shape.unwrap_or_else(|| Shape {
-            writes: call.write_chunks.iter().map(|room| whole(*room, most)).collect(),
+            writes: call.write_chunks.iter().map(|room| divide(*room, most)).collect(),
             ..Shape::default()
         });
         for (index, item) in call.reduce.iter().enumerate() {
@@ -239,7 +239,7 @@ impl Session {
         // (draft, section 5.3.1).
         let least = if self.config.reliable_reply.is_some() { call.least_reply } else { call.most_reply };
         let is_long = MINIMUM_LENGTH + lists + least as usize > self.receive_threshold as usize;
-        if let Some(lengths) = shape.reply.or_else(|| is_long.then(|| whole(call.most_reply, most))) {
+        if let Some(lengths) = shape.reply.or_else(|| is_long.then(|| divide(call.most_reply, most))) {
             let segments = room(&lengths, transaction)?;
             transaction.reply = Some(segments.clone());
             header.reply = Some(segments);
@@ -275,7 +275,7 @@ impl Session {
 
     fn take_credits(&mut self, xid: Xid, credits: u32) {
         if credits == 0 {
-            self.tell(Event::NoCredit { xid });
+            self.emit(Event::NoCredit { xid });
         }
         self.granted = credits.max(1);
     }
@@ -330,13 +330,13 @@ impl Session {
             true => self.start_pull(endpoint, header, &[]).map_err(|_| Discard::TooMuch),
         };
         match pull {
-            Err(why) => self.give_up(endpoint, header, why, received),
+            Err(why) => self.reject_reply(endpoint, header, why, received),
             Ok(pull) => {
-                let is_whole = pull.is_whole();
+                let is_complete = pull.is_complete();
                 if let Some(transaction) = self.transactions.get_mut(&xid) {
                     transaction.pulled = Some((received.clone(), pull));
                 }
-                if is_whole {
+                if is_complete {
                     self.end_pull(endpoint, xid);
                 }
             }
@@ -351,7 +351,7 @@ impl Session {
             return self.call_pulled(endpoint, xid, work, bytes);
         };
         pull.take(work, bytes);
-        if pull.is_whole() {
+        if pull.is_complete() {
             self.end_pull(endpoint, xid);
         }
     }
@@ -363,7 +363,7 @@ impl Session {
         let Ok(header) = Header::parse(&received.bytes) else { return };
         let stream = match pull.clone().message() {
             Ok((stream, _)) => stream,
-            Err(_) => return self.give_up(endpoint, &header, Discard::Chunks, &received),
+            Err(_) => return self.reject_reply(endpoint, &header, Discard::Chunks, &received),
         };
         match rpc::peek(&stream) {
             Ok((other, rpc::Kind::Reply)) if other == xid => {
@@ -377,14 +377,20 @@ impl Session {
             Ok((other, rpc::Kind::Call)) if other == xid => {
                 self.take_call(endpoint, xid, Incoming::new(&header, pull));
             }
-            Ok((other, _)) => self.give_up(endpoint, &header, Discard::OtherXid(other), &received),
-            Err(stop) => self.give_up(endpoint, &header, Discard::Malformed(stop), &received),
+            Ok((other, _)) => self.reject_reply(endpoint, &header, Discard::OtherXid(other), &received),
+            Err(stop) => self.reject_reply(endpoint, &header, Discard::Malformed(stop), &received),
         }
     }
 
     /// Ends a transaction with an unacceptable reply. RDMA_DONE frees the Read chunk (draft,
     /// section 4.1.3).
-    fn give_up(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, why: Discard, received: &Received) {
+    fn reject_reply(
+        &mut self,
+        endpoint: &mut Endpoint,
+        header: &Header<'_>,
+        why: Discard,
+        received: &Received,
+    ) {
         self.discard(Some(header.xid), why, &received.bytes);
         self.forget_call(endpoint, header.xid);
         self.notify(endpoint, header.xid, first_handle(header));
@@ -454,7 +460,7 @@ fn first_handle(header: &Header<'_>) -> Option<Rkey> {
 }
 
 /// Divides `length` bytes into segments of `most` bytes.
-fn whole(length: u32, most: u32) -> Vec<u32> {
+fn divide(length: u32, most: u32) -> Vec<u32> {
     let most = most.max(1);
     (0..length.div_ceil(most)).map(|index| (length - index * most).min(most)).collect()
 }

@@ -98,7 +98,7 @@ impl Session {
         let outstanding = self.incoming.len() + 1;
         if outstanding > self.grants.max(1) as usize {
             let granted = self.grants;
-            self.tell(Event::CreditsExceeded { xid, outstanding, granted });
+            self.emit(Event::CreditsExceeded { xid, outstanding, granted });
         }
         let is_long = header.procedure == Procedure::Nomsg;
         let total: u64 = header.reads.map(|read| u64::from(read.target.length)).sum();
@@ -136,10 +136,10 @@ impl Session {
 
     /// Adds a call, whose Read chunks may still be incomplete.
     pub(super) fn take_call(&mut self, endpoint: &mut Endpoint, xid: Xid, incoming: Incoming) {
-        let is_whole = incoming.pull.as_ref().is_some_and(Pull::is_whole);
+        let is_complete = incoming.pull.as_ref().is_some_and(Pull::is_complete);
         self.incoming.insert(xid, incoming);
-        if is_whole {
-            self.hand_up(endpoint, xid);
+        if is_complete {
+            self.restore_call(endpoint, xid);
         }
     }
 
@@ -149,28 +149,28 @@ impl Session {
             return;
         };
         pull.take(work, bytes);
-        if pull.is_whole() {
-            self.hand_up(endpoint, xid);
+        if pull.is_complete() {
+            self.restore_call(endpoint, xid);
         }
     }
 
     /// Restores a call and reports it. A reply with a Position Zero Read chunk also arrives here if
     /// no call has its XID.
-    fn hand_up(&mut self, endpoint: &mut Endpoint, xid: Xid) {
+    fn restore_call(&mut self, endpoint: &mut Endpoint, xid: Xid) {
         let Some(incoming) = self.incoming.get_mut(&xid) else { return };
         let Some(pull) = incoming.pull.take() else { return };
         let (credits, is_long) = (incoming.credits, incoming.is_long);
         let write_chunks = incoming.writes.iter().map(|chunk| Segment::total(chunk)).collect();
         let reply_chunk = incoming.reply.as_ref().map(|chunk| Segment::total(chunk));
         let handle = incoming.handle();
-        let whole = pull.message().map_err(|_| Discard::Chunks);
-        let whole = whole.and_then(|(message, items)| match rpc::peek(&message) {
+        let restored = pull.message().map_err(|_| Discard::Chunks);
+        let restored = restored.and_then(|(message, items)| match rpc::peek(&message) {
             Ok((other, rpc::Kind::Call)) if other == xid => Ok((message, items)),
             Ok((other, rpc::Kind::Call)) => Err(Discard::OtherXid(other)),
             Ok(_) => Err(Discard::NoPayload),
             Err(stop) => Err(Discard::Malformed(stop)),
         });
-        match whole {
+        match restored {
             Ok((message, items)) => self.events.push_back(Event::Called(Called {
                 xid,
                 message,
@@ -222,7 +222,7 @@ impl Session {
         self.grants = header.credits;
         // If it cannot be sent, the connection is closed.
         let _ = self.post_message(endpoint, &header, &[], None);
-        self.tell(Event::Refused { xid, error, why });
+        self.emit(Event::Refused { xid, error, why });
     }
 
     /// Answers a call of the remote side with ERR_CHUNK, because no reply is possible.

@@ -17,26 +17,26 @@ const SIDES: &str = "see docs/scenarios.md for the steps of each side";
 
 /// The error in a scenario's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {what}")]
+#[error("{file}:{line}: {description}")]
 pub struct ScenarioError {
     /// The file.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
     /// A description of the error.
-    pub what: String,
+    pub description: String,
 }
 
 /// Parses a scenario. `file` is its name in errors.
 pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    let at = |line, what| ScenarioError { file: file.to_string(), line, what };
+    let at = |line, description| ScenarioError { file: file.to_string(), line, description };
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
         at(before.matches('\n').count() + 1, error.message().to_string())
     })?;
-    check(&scenario).map_err(|(needle, what)| {
+    check(&scenario).map_err(|(needle, description)| {
         let line = text.lines().position(|line| line.contains(needle.as_str())).unwrap_or(0) + 1;
-        at(line, what)
+        at(line, description)
     })?;
     Ok(scenario)
 }
@@ -45,7 +45,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
 type Wrong = (String, String);
 
 fn check(scenario: &Scenario) -> Result<(), Wrong> {
-    let wrong = |needle: &str, what: String| Err((needle.to_string(), what));
+    let wrong = |needle: &str, description: String| Err((needle.to_string(), description));
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if scenario.name.is_empty() || !scenario.name.bytes().all(good) {
         return wrong("name", "a name consists of lower case letters, digits and hyphens".to_string());
@@ -55,8 +55,8 @@ fn check(scenario: &Scenario) -> Result<(), Wrong> {
     }
     let requirement = &scenario.requirement;
     if requirement.document.is_empty() || !requirement.document.bytes().all(good) {
-        let what = "a document consists of lower case letters, digits and hyphens".to_string();
-        return wrong("document", what);
+        let description = "a document consists of lower case letters, digits and hyphens".to_string();
+        return wrong("document", description);
     }
     let part = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !requirement.section.split('.').all(part) {
@@ -99,8 +99,8 @@ fn check(scenario: &Scenario) -> Result<(), Wrong> {
 fn check_side(scenario: &Scenario) -> Result<(), Wrong> {
     let side = scenario.side;
     if let Some(number) = scenario.steps.iter().position(|step| !step.is_of(side)) {
-        let what = format!("step {} does not belong to this side: {}", number + 1, SIDES);
-        return Err(("steps".to_string(), what));
+        let description = format!("step {} does not belong to this side: {}", number + 1, SIDES);
+        return Err(("steps".to_string(), description));
     }
     if side == Side::Requester {
         return Ok(());
@@ -191,7 +191,7 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
             }
             let counts = [*reads, writes.more, reply_chunk.more];
             counts.into_iter().try_for_each(|count| few(Some(u32::try_from(count).unwrap_or(u32::MAX))))?;
-            bent(patch, append.as_deref(), *pad_to)
+            check_changes(patch, append.as_deref(), *pad_to)
         }
         Step::Invalidate(name) => known(name, names),
         Step::SendRaw(send) => digits(&send.bytes, "bytes"),
@@ -213,7 +213,7 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
             }
             few(send.times)?;
             send.into.iter().try_for_each(|name| known(name, names))?;
-            bent(&send.patch, send.append.as_deref(), send.pad_to)
+            check_changes(&send.patch, send.append.as_deref(), send.pad_to)
         }
         _ => Ok(()),
     }
@@ -227,7 +227,7 @@ fn digits(text: &str, name: &str) -> Result<(), Wrong> {
 }
 
 /// Checks the changes to a message.
-fn bent(patch: &[Fraction], append: Option<&str>, pad_to: Option<usize>) -> Result<(), Wrong> {
+fn check_changes(patch: &[Fraction], append: Option<&str>, pad_to: Option<usize>) -> Result<(), Wrong> {
     patch.iter().try_for_each(|patch| digits(&patch.bytes, "bytes"))?;
     for (name, at) in patch.iter().map(|patch| ("at", patch.at)).chain(pad_to.map(|at| ("pad-to", at))) {
         if at > MOST_LENGTH as usize {

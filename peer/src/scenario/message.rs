@@ -65,7 +65,7 @@ pub(super) const fn error(error: ErrorFields) -> Error {
 }
 
 /// Changes a message: replaces bytes, truncates it, appends bytes, and pads it with zeros.
-pub(super) fn bend(
+pub(super) fn modify(
     bytes: &mut Vec<u8>,
     patch: &[Fraction],
     truncate: Option<usize>,
@@ -123,7 +123,7 @@ pub(super) fn build(
         Some(name) => stores.push((name.clone(), built.stream)),
         None => bytes.extend(built.stream),
     }
-    bend(&mut bytes, &send.patch, send.truncate, send.append.as_deref(), send.pad_to);
+    modify(&mut bytes, &send.patch, send.truncate, send.append.as_deref(), send.pad_to);
     let message = Message {
         xid,
         vers: version(&bytes),

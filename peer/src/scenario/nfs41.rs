@@ -170,7 +170,7 @@ impl Nfs41 {
 
     /// Handles the reply to a call, from the XID on. The error describes the unsuitable reply.
     pub(super) fn answered(&mut self, request: Request, message: &[u8]) -> Result<(), String> {
-        let named = |what| format!("{request:?}: {what}");
+        let named = |reason| format!("{request:?}: {reason}");
         let mut reader = Reader::new(message, Layer::Rpc);
         let reply = Reply::parse(&mut reader).map_err(|stop| named(format!("{stop}")))?;
         if reply.status != Status::Success {
@@ -265,7 +265,7 @@ mod tests {
 
     // RFC 5662: COMPOUND4args, CREATE_SESSION4args with both channels and callback_sec_parms4.
     #[test]
-    fn a_create_session() {
+    fn create_session_arguments() {
         let mut session = Nfs41::new(7, true);
         (session.client, session.sequence) = (0x0102_0304_0506_0708, 9);
         let arguments = from_digits(
@@ -282,7 +282,7 @@ mod tests {
 
     // RFC 5662: CB_COMPOUND4args of CB_SEQUENCE and CB_RECALL, and their results.
     #[test]
-    fn results_of_a_recall() {
+    fn recall_results() {
         let call = from_digits(
             "00000009 00000000 00000002 40000000 00000001 00000001 00000000 00000000 00000000 00000000
             00000000 00000001 00000000 00000002
@@ -304,7 +304,7 @@ mod tests {
 
     // RFC 5662: OPEN4resok with a read delegation, after SEQUENCE and PUTROOTFH.
     #[test]
-    fn the_delegation_of_an_open() {
+    fn open_with_a_delegation() {
         let mut session = Nfs41::new(7, true);
         let reply = from_digits("00000009 00000001 00000000 00000000 00000000 00000000
             00000000 00000000 00000003

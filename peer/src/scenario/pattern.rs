@@ -190,7 +190,7 @@ pub struct RejectedPattern {
     pub reason: Option<u16>,
 }
 
-/// See [`Pattern::Connected`]. Fields other than `present` ask for valid private data.
+/// See [`Pattern::Connected`]. Fields other than `present` require valid private data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ConnectedPattern {
@@ -262,7 +262,7 @@ impl ConnectedPattern {
 }
 
 impl Pattern {
-    /// Returns whether it asks for a reply in a Read chunk of the target.
+    /// Returns whether it requires a reply in a Read chunk of the target.
     pub(super) fn is_read_chunk(&self) -> bool {
         matches!(self, Pattern::Reply(ReplyPattern { read_chunk: Some(true), .. }))
     }
@@ -294,8 +294,8 @@ impl Pattern {
     }
 }
 
-fn fields(f: &mut fmt::Formatter<'_>, said: &[Option<String>]) -> fmt::Result {
-    said.iter().flatten().try_for_each(|field| write!(f, " {field}"))
+fn fields(f: &mut fmt::Formatter<'_>, fields: &[Option<String>]) -> fmt::Result {
+    fields.iter().flatten().try_for_each(|field| write!(f, " {field}"))
 }
 
 impl fmt::Display for Pattern {
@@ -323,8 +323,8 @@ impl fmt::Display for Pattern {
             Pattern::Rejected(RejectedPattern { reason: Some(reason) }) => write!(f, "REJ {reason}"),
             Pattern::Connected(pattern) => {
                 f.write_str("connected")?;
-                let no = |said: Option<bool>, what| {
-                    said.map(|said| format!("{}{what}", if said { "" } else { "no " }))
+                let no = |wanted: Option<bool>, name| {
+                    wanted.map(|wanted| format!("{}{name}", if wanted { "" } else { "no " }))
                 };
                 fields(
                     f,
@@ -342,22 +342,23 @@ impl fmt::Display for Pattern {
                     Some(MessageError::Named(NamedError::Chunk)) => "ERR_CHUNK",
                     Some(MessageError::Number(_)) => "RDMA_ERROR of a number",
                 })?;
-                let range = |said| {
-                    if said { "with version 1 in its range" } else { "without version 1 in its range" }
+                let range = |wanted| {
+                    if wanted { "with version 1 in its range" } else { "without version 1 in its range" }
                 };
-                let same = |said| if said { "with the call's rdma_vers" } else { "with another rdma_vers" };
+                let same =
+                    |wanted| if wanted { "with the call's rdma_vers" } else { "with another rdma_vers" };
                 fields(
                     f,
                     &[
-                        pattern.has_version_1.map(|said| range(said).to_string()),
-                        pattern.same_version.map(|said| same(said).to_string()),
+                        pattern.has_version_1.map(|wanted| range(wanted).to_string()),
+                        pattern.same_version.map(|wanted| same(wanted).to_string()),
                     ],
                 )
             }
             Pattern::Callback(pattern) => {
                 f.write_str("a backward call")?;
-                let of = |said: Option<bool>, what: [&str; 2]| {
-                    said.map(|said| what[usize::from(!said)].to_string())
+                let of = |wanted: Option<bool>, texts: [&str; 2]| {
+                    wanted.map(|wanted| texts[usize::from(!wanted)].to_string())
                 };
                 fields(
                     f,
@@ -371,8 +372,8 @@ impl fmt::Display for Pattern {
             }
             Pattern::Reply(pattern) => {
                 f.write_str("reply")?;
-                let with = |said: Option<bool>, what: &str| {
-                    said.map(|said| format!("{}{what}", if said { "" } else { "not " }))
+                let with = |wanted: Option<bool>, feature: &str| {
+                    wanted.map(|wanted| format!("{}{feature}", if wanted { "" } else { "not " }))
                 };
                 fields(
                     f,

@@ -139,7 +139,7 @@ mod tests {
     // RFC 5531, section 9: xid, CALL, rpcvers 2, prog, vers, proc, cred and verf with AUTH_NONE and
     // length 0.
     #[test]
-    fn a_null_call() {
+    fn null_call() {
         let expected = from_digits(
             "00000007 00000000 00000002 000186a3 00000003 00000000 00000000 00000000 00000000 00000000",
         );
@@ -148,7 +148,7 @@ mod tests {
 
     // RFC 1813, section 3.3.7: file, offset, count, stable, and of the opaque data only the length.
     #[test]
-    fn a_reduced_write() {
+    fn reduced_write() {
         let payload =
             Payload::Write(super::super::step::WriteArguments { length: 3, into: Some("m".into()) });
         let built = build(&payload, 7, &[]);

@@ -258,7 +258,7 @@ impl fmt::Display for Observed {
             Observed::Call { again: false } => f.write_str("the next call"),
             Observed::Call { again: true } => f.write_str("the same call again"),
             Observed::Done => f.write_str("RDMA_DONE"),
-            Observed::Message(what) => f.write_str(what),
+            Observed::Message(description) => f.write_str(description),
             Observed::Nak(code) => write!(f, "NAK {code}"),
             Observed::Closed(_, Some(code)) => write!(f, "connection closed: NAK {code}"),
             Observed::Closed(how, None) => write!(f, "connection closed: {how}"),

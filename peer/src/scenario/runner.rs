@@ -391,15 +391,15 @@ impl Runner {
             let beyond = self.scenario.beyond_verbs().filter(|_| !endpoint.makes_packets());
             match self.waiting.clone() {
                 Waiting::Nothing if self.step == 0 && beyond.is_some() => {
-                    let what = beyond.map(|beyond| beyond.to_string()).unwrap_or_default();
-                    self.stop(Verdict::NotApplicable, format!("not possible by verbs: {what}"));
+                    let missing = beyond.map(|beyond| beyond.to_string()).unwrap_or_default();
+                    self.stop(Verdict::NotApplicable, format!("not possible by verbs: {missing}"));
                 }
                 Waiting::Nothing => match self.scenario.steps.get(self.step).cloned() {
                     Some(step) => {
                         self.step += 1;
                         self.perform(now, endpoint, &step);
                     }
-                    None => self.ask(now, endpoint),
+                    None => self.check_alive(now, endpoint),
                 },
                 Waiting::Time if due => self.proceed(),
                 Waiting::Connection { observe } => match self.pending.pop_front() {
@@ -475,7 +475,7 @@ impl Runner {
                         self.connect_again(now, endpoint);
                     }
                 }
-                Waiting::Planned => self.go_on(now, endpoint),
+                Waiting::Planned => self.send_planned(now, endpoint),
                 Waiting::Leaving => self.leave(now, endpoint),
                 Waiting::End => {
                     self.disconnect_others(endpoint);
@@ -529,7 +529,7 @@ impl Runner {
 
     /// After the steps, checks whether the target is alive. A connection that awaits its first
     /// reply has no credit for a NULL.
-    fn ask(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+    fn check_alive(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         endpoint.intercept(None);
         self.pending.clear();
         if self.usable && self.first_reply != FirstReply::Awaited {
@@ -553,7 +553,7 @@ impl Runner {
         self.pending.clear();
         self.usable = false;
         let private_data =
-            perform::private_data(&perform::offered(endpoint, super::PrivateDataFields::default()));
+            perform::private_data(&perform::supported(endpoint, super::PrivateDataFields::default()));
         let connect = endpoint::Connect {
             private_data,
             ..endpoint::Connect::new(self.target.local, self.target.remote, self.target.port)
@@ -587,8 +587,8 @@ impl Runner {
     }
 
     /// Returns the XID of a message: the one given by the scenario, or the next one.
-    fn take_xid(&mut self, said: Option<u32>) -> u32 {
-        let number = said.unwrap_or(self.next_xid);
+    fn take_xid(&mut self, given: Option<u32>) -> u32 {
+        let number = given.unwrap_or(self.next_xid);
         self.next_xid = self.next_xid.max(number.wrapping_add(1));
         self.target.first_xid.wrapping_add(number)
     }

@@ -26,7 +26,7 @@ pub(super) fn message(
     messages: &BTreeMap<u32, Message>,
     memory: impl Fn(Rkey, u64, u32) -> Option<Vec<u8>>,
 ) -> (Option<u32>, Observed) {
-    let other = |what: &dyn core::fmt::Display| (None, Observed::Message(format!("{what}")));
+    let other = |text: &dyn core::fmt::Display| (None, Observed::Message(format!("{text}")));
     let Ok(header) = Header::parse(bytes) else {
         return other(&format_args!("a message of {} bytes", bytes.len()));
     };

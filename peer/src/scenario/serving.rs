@@ -68,7 +68,7 @@ struct Subject {
     /// Whether the connection is open.
     usable: bool,
     /// Whether the client disconnected after it had all its replies.
-    is_through: bool,
+    is_finished: bool,
     /// Later calls of the client on this connection, and on others.
     calls: u64,
     calls_elsewhere: u64,
@@ -200,8 +200,8 @@ impl Serving {
     ) -> Result<Option<Sent>, SessionError> {
         let edit = reply.edit.take();
         let remote = peer.endpoint().remote(connection);
-        let not_there = SessionError::Post(PostError::NotReady);
-        let (session, endpoint) = peer.session_mut(connection).ok_or(not_there)?;
+        let not_ready = SessionError::Post(PostError::NotReady);
+        let (session, endpoint) = peer.session_mut(connection).ok_or(not_ready)?;
         let Some(mut composed) = session.compose(endpoint, called.xid, &reply)? else {
             return Ok(Some(Sent::ErrorChunk));
         };
@@ -210,7 +210,7 @@ impl Serving {
         }
         let first = composed.offered_writes.iter().chain(&composed.offered_reply).flatten().next().copied();
         let name = name(&called.message);
-        match (remote, self.is_it(connection, name.as_deref(), &composed)) {
+        match (remote, self.acts_on(connection, name.as_deref(), &composed)) {
             (Some(remote), true) => {
                 let name = name.unwrap_or_else(|| "a call".to_string());
                 let xid = called.xid;
@@ -224,7 +224,7 @@ impl Serving {
                     is_repeated: false,
                     is_done: false,
                     usable: true,
-                    is_through: false,
+                    is_finished: false,
                     calls: 0,
                     calls_elsewhere: 0,
                 });
@@ -244,7 +244,7 @@ impl Serving {
     }
 
     /// Returns whether the scenario acts on this call.
-    fn is_it(&mut self, connection: ConnectionId, name: Option<&str>, right: &Composed) -> bool {
+    fn acts_on(&mut self, connection: ConnectionId, name: Option<&str>, right: &Composed) -> bool {
         let Some(Step::Call(awaited)) = self.scenario.steps.first() else { return false };
         let Awaited { procedure, chunk, long, skip } = awaited;
         let has = |chunk: &ReplyChunk| match chunk {
@@ -289,11 +289,11 @@ impl Serving {
                 let was_usable = core::mem::replace(&mut subject.usable, false);
                 // A client that has all its replies, and made another call if that is observed, has
                 // finished its work.
-                let has_gone_on = subject.calls > 0 || self.waiting == Waiting::NextCall;
-                subject.is_through =
-                    *why == Closed::Remote && was_usable && subject.is_answered && has_gone_on;
+                let has_continued = subject.calls > 0 || self.waiting == Waiting::NextCall;
+                subject.is_finished =
+                    *why == Closed::Remote && was_usable && subject.is_answered && has_continued;
                 let reaction = match why {
-                    Closed::Remote if was_usable && !subject.is_through => {
+                    Closed::Remote if was_usable && !subject.is_finished => {
                         Observed::Closed(How::Disconnected, None)
                     }
                     Closed::Local if was_usable => Observed::DisconnectAnswered,
@@ -418,7 +418,7 @@ impl Serving {
                             self.proceed();
                         }
                     }
-                    None if due || self.is_through() => {
+                    None if due || self.is_finished() => {
                         if self.observed.is_empty() {
                             self.observed.push(Observed::Silence);
                         }
@@ -432,8 +432,8 @@ impl Serving {
                         Subject { usable: true, calls: 1.., .. } => Alive::OnThis,
                         Subject { usable: false, calls_elsewhere: 1.., .. } => Alive::OnNew,
                         // It made another call, and has finished its work.
-                        Subject { is_through: true, .. } if self.went_on() => Alive::OnThis,
-                        Subject { is_through: true, .. } => Alive::NotAsked,
+                        Subject { is_finished: true, .. } if self.observed_next_call() => Alive::OnThis,
+                        Subject { is_finished: true, .. } => Alive::NotAsked,
                         _ if due => Alive::NotAsked,
                         _ => return,
                     };
@@ -451,12 +451,12 @@ impl Serving {
     }
 
     /// Returns whether the client disconnected with all its replies.
-    fn is_through(&self) -> bool {
-        self.subject.as_ref().is_some_and(|subject| subject.is_through)
+    fn is_finished(&self) -> bool {
+        self.subject.as_ref().is_some_and(|subject| subject.is_finished)
     }
 
     /// Returns whether another call on this connection was observed.
-    fn went_on(&self) -> bool {
+    fn observed_next_call(&self) -> bool {
         self.observed.iter().any(|one| matches!(one, Observed::Call { again: false }))
     }
 }

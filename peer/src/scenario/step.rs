@@ -43,7 +43,7 @@ pub enum Step {
     Observe(Observe),
     /// Sends a DREQ.
     Disconnect(Nothing),
-    /// Drops the connection without telling the target, like a host that crashes.
+    /// Drops the connection without notifying the target, like a host that crashes.
     Abandon(Nothing),
     /// Calls NULL on this connection and waits for its reply, without which the scenario does not
     /// apply.
@@ -584,7 +584,7 @@ mod tests {
     use alloc::string::ToString as _;
 
     #[test]
-    fn a_rule_in_words() {
+    fn rules_are_displayed_as_text() {
         let rule = Rule {
             direction: Direction::Out,
             opcode: Some(4),

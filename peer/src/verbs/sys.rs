@@ -80,7 +80,7 @@ unsafe fn is_readable(descriptor: c_int) -> Result<bool> {
 pub(super) struct CmEvent {
     /// The number of its [`Id`].
     pub(super) number: u32,
-    pub(super) what: What,
+    pub(super) kind: CmEventKind,
     /// A negative errno, or the reason of a REJ.
     pub(super) status: i32,
     /// The private data of the REP or REJ, with the padding of the message.
@@ -91,7 +91,7 @@ pub(super) struct CmEvent {
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum CmEventKind {
     AddressResolved,
     RouteResolved,
     Unresolved,
@@ -131,20 +131,26 @@ impl Channel {
                 Err(none) if none.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
                 taken => taken?,
             }
-            let told = &*event;
-            use sys::rdma_cm_event_type as kind;
-            let what = match told.event {
-                kind::RDMA_CM_EVENT_ADDR_RESOLVED => What::AddressResolved,
-                kind::RDMA_CM_EVENT_ROUTE_RESOLVED => What::RouteResolved,
-                kind::RDMA_CM_EVENT_ADDR_ERROR | kind::RDMA_CM_EVENT_ROUTE_ERROR => What::Unresolved,
-                kind::RDMA_CM_EVENT_ESTABLISHED => What::Established,
-                kind::RDMA_CM_EVENT_REJECTED => What::Rejected,
-                kind::RDMA_CM_EVENT_UNREACHABLE | kind::RDMA_CM_EVENT_CONNECT_ERROR => What::Unreachable,
-                kind::RDMA_CM_EVENT_DISCONNECTED | kind::RDMA_CM_EVENT_DEVICE_REMOVAL => What::Disconnected,
-                _ => What::Other,
+            let event_of_cm = &*event;
+            use sys::rdma_cm_event_type as event_type;
+            let kind = match event_of_cm.event {
+                event_type::RDMA_CM_EVENT_ADDR_RESOLVED => CmEventKind::AddressResolved,
+                event_type::RDMA_CM_EVENT_ROUTE_RESOLVED => CmEventKind::RouteResolved,
+                event_type::RDMA_CM_EVENT_ADDR_ERROR | event_type::RDMA_CM_EVENT_ROUTE_ERROR => {
+                    CmEventKind::Unresolved
+                }
+                event_type::RDMA_CM_EVENT_ESTABLISHED => CmEventKind::Established,
+                event_type::RDMA_CM_EVENT_REJECTED => CmEventKind::Rejected,
+                event_type::RDMA_CM_EVENT_UNREACHABLE | event_type::RDMA_CM_EVENT_CONNECT_ERROR => {
+                    CmEventKind::Unreachable
+                }
+                event_type::RDMA_CM_EVENT_DISCONNECTED | event_type::RDMA_CM_EVENT_DEVICE_REMOVAL => {
+                    CmEventKind::Disconnected
+                }
+                _ => CmEventKind::Other,
             };
-            let carries = matches!(what, What::Established | What::Rejected);
-            let data = told.param.conn;
+            let carries = matches!(kind, CmEventKind::Established | CmEventKind::Rejected);
+            let data = event_of_cm.param.conn;
             let private_data = match (carries, data.private_data.is_null()) {
                 (true, false) => {
                     core::slice::from_raw_parts(data.private_data.cast::<u8>(), data.private_data_len.into())
@@ -153,11 +159,11 @@ impl Channel {
                 _ => Vec::new(),
             };
             // The context is the number, not a pointer.
-            let number = (*told.id).context as usize as u32;
-            let status = told.status;
-            let depth = if what == What::Established { data.initiator_depth } else { 0 };
+            let number = (*event_of_cm.id).context as usize as u32;
+            let status = event_of_cm.status;
+            let depth = if kind == CmEventKind::Established { data.initiator_depth } else { 0 };
             check(sys::rdma_ack_cm_event(event))?;
-            Ok(Some(CmEvent { number, what, status, private_data, depth }))
+            Ok(Some(CmEvent { number, kind, status, private_data, depth }))
         }
     }
 
@@ -297,7 +303,7 @@ impl Id {
         Ok(Id { id: found(id)?, pd: None, posted: BTreeMap::new() })
     }
 
-    /// Resolves the device. [`What::AddressResolved`] follows.
+    /// Resolves the device. [`CmEventKind::AddressResolved`] follows.
     pub(super) fn resolve_address(
         &self,
         local: SocketAddr,
@@ -316,7 +322,7 @@ impl Id {
         })
     }
 
-    /// Resolves the route. [`What::RouteResolved`] follows.
+    /// Resolves the route. [`CmEventKind::RouteResolved`] follows.
     pub(super) fn resolve_route(&self, wait: Duration) -> Result<()> {
         // Safety: the ID exists.
         check(unsafe { sys::rdma_resolve_route(self.id.as_ptr(), wait.as_millis() as c_int) })
@@ -530,7 +536,7 @@ impl Id {
 
     /// Takes the events of the device: the `ibv_event_type`, and the queue pair if the event
     /// belongs to one. The connections of a device share its events, so this returns those of all.
-    pub(super) fn told(&self) -> Result<Vec<(QueuePair, u32)>> {
+    pub(super) fn accepted(&self) -> Result<Vec<(QueuePair, u32)>> {
         let mut events = Vec::new();
         // Safety: the device exists; an event is acknowledged before anything that it names is
         // freed. The type comes from the kernel and may be unknown to the enumeration, so it is

@@ -67,7 +67,7 @@ fn reading(psn: Option<Psn>) -> (Victim, ConnectionId, Psn) {
 }
 
 #[test]
-fn a_reply_again_is_answered_and_changes_nothing() {
+fn repeated_reply_is_answered_and_changes_nothing() {
     for psn in psns() {
         let (mut victim, connection) = Victim::active(psn, rc::Config::default(), 1);
         let expected = victim.queue(connection).unwrap().expected_psn();
@@ -87,13 +87,13 @@ fn a_reply_again_is_answered_and_changes_nothing() {
 
 /// Neither RTU nor DREP ever arrive: the timeouts in a REQ are honored up to a bound.
 #[test]
-fn who_never_answers_is_given_up() {
+fn silent_remote_side_is_given_up() {
     for (timeout, ready) in [(0, false), (20, false), (31, false), (20, true), (31, true)] {
         let mut victim = Victim::new(None, rc::Config::default(), 1);
         let mut room = Vec::new();
         let Message::Request(right) = request(Psn::default(), &mut room) else { unreachable!() };
-        let asked = rdmascope_wire::cm::Request { local_cm_response_timeout: timeout, ..right };
-        victim.manage(&Message::Request(asked));
+        let request = rdmascope_wire::cm::Request { local_cm_response_timeout: timeout, ..right };
+        victim.manage(&Message::Request(request));
         let connection = victim.peer.endpoint().connections().next().unwrap();
         if ready {
             victim.manage(&ready_to_use(connection));
@@ -112,7 +112,7 @@ fn who_never_answers_is_given_up() {
 
 /// An MRA extends the wait once for each REQ or REP, even if it is repeated.
 #[test]
-fn receipts_without_end() {
+fn repeated_mras_extend_the_wait_once() {
     for active in [true, false] {
         let mut victim = Victim::new(None, rc::Config::default(), 1);
         if active {
@@ -135,7 +135,7 @@ fn receipts_without_end() {
 }
 
 #[test]
-fn a_reject_behind_a_reply_ends_the_calls() {
+fn reject_after_a_reply_ends_the_calls() {
     for psn in psns() {
         let (mut victim, connection, _) = calling(psn, rc::Config::default());
         victim.manage(&reject(connection));
@@ -149,7 +149,7 @@ fn a_reject_behind_a_reply_ends_the_calls() {
 /// The end of a connection ends the responses to its READs: those not sent before the DREP or DREQ
 /// are dropped.
 #[test]
-fn a_disconnect_amid_read_responses() {
+fn disconnect_stops_pending_read_responses() {
     for psn in psns() {
         for by_remote in [true, false] {
             let (mut victim, connection) = Victim::passive(psn, rc::Config::default(), 1);
@@ -159,8 +159,9 @@ fn a_disconnect_amid_read_responses() {
             let reth = Reth { rkey, virtual_address: address, dma_length: length as u32 };
             let extensions = Extensions { reth: Some(reth), ..Extensions::default() };
             let expected = victim.queue(connection).unwrap().expected_psn();
-            let asked = victim.datagram(connection, Kind::ReadRequest, expected, (extensions, &[])).unwrap();
-            victim.peer.handle(victim.now, &asked);
+            let request =
+                victim.datagram(connection, Kind::ReadRequest, expected, (extensions, &[])).unwrap();
+            victim.peer.handle(victim.now, &request);
             for _ in 0..10 {
                 victim.sent.extend(victim.peer.poll_transmit(victim.now));
             }
@@ -181,7 +182,7 @@ fn a_disconnect_amid_read_responses() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent() {
+fn acknowledgements_of_unsent_psns_are_faults() {
     for psn in psns() {
         let (mut victim, connection, first) = calling(psn, rc::Config::default());
         for ahead in [4, 5, 100, Psn::MODULUS / 2 - 1] {
@@ -203,7 +204,7 @@ fn acknowledgements_of_what_was_never_sent() {
 }
 
 #[test]
-fn a_storm_of_naks() {
+fn naks_without_progress_exhaust_the_retries() {
     for psn in psns() {
         let (mut victim, connection, first) = calling(psn, rc::Config::default());
         for _ in 0..1000 {
@@ -221,7 +222,7 @@ fn a_storm_of_naks() {
 
 /// 7 retries mean no limit (IBTA volume 1, section 9.7.5.2.8), so the program ends the connection.
 #[test]
-fn never_a_receive() {
+fn rnr_naks_exhaust_a_finite_retry_count() {
     for psn in psns() {
         let (mut victim, connection, first) = calling(psn, rc::Config::default());
         for _ in 0..6 {
@@ -257,7 +258,7 @@ fn never_a_receive() {
 }
 
 #[test]
-fn read_responses_that_are_wrong() {
+fn malformed_read_responses_fail_the_connection() {
     let [first, middle, last, only] =
         [Kind::ReadResponseFirst, Kind::ReadResponseMiddle, Kind::ReadResponseLast, Kind::ReadResponseOnly];
     let of = |kind| if kind == middle { Extensions::default() } else { aeth(31, 1) };
@@ -285,10 +286,10 @@ fn read_responses_that_are_wrong() {
         // Out of order, duplicated, and a NAK for an answered request: the READ is requested again
         // once, and its data are used once.
         let (mut victim, connection, start) = reading(psn);
-        let whole = [(first, 0, 256), (middle, 1, 256), (last, 2, 88)];
+        let correct = [(first, 0, 256), (middle, 1, 256), (last, 2, 88)];
         let send = |victim: &mut Victim, order: &[usize]| {
             for index in order {
-                let (kind, ahead, length) = whole[*index];
+                let (kind, ahead, length) = correct[*index];
                 victim.packet(connection, kind, start.plus(ahead), (of(kind), &vec![3; length]));
             }
         };
@@ -308,7 +309,7 @@ fn read_responses_that_are_wrong() {
 
 /// The time is reported early, and a day late.
 #[test]
-fn timers_that_are_told_early_and_late() {
+fn early_and_late_timer_calls_are_handled() {
     for psn in psns() {
         let (mut victim, connection, _) = calling(psn, rc::Config::default());
         let deadline = victim.peer.next_deadline().unwrap();
@@ -331,7 +332,7 @@ fn timers_that_are_told_early_and_late() {
 
 /// A remote side that never acknowledges RDMA Writes does not fill the memory of a server.
 #[test]
-fn replies_that_are_never_acknowledged() {
+fn unacknowledged_writes_are_bounded() {
     let (mut victim, connection) = Victim::passive(None, rc::Config::default(), 1);
     let endpoint = victim.peer.endpoint_mut();
     let mut queued = 0;

@@ -77,13 +77,13 @@ impl Victim {
     }
 
     /// Passes a datagram of the remote side to the peer.
-    pub(crate) fn hear(&mut self, datagram: &Datagram) {
+    pub(crate) fn receive(&mut self, datagram: &Datagram) {
         self.peer.handle(self.now, datagram);
         self.settle();
     }
 
     pub(crate) fn manage(&mut self, message: &Message<'_>) {
-        self.hear(&mad(message));
+        self.receive(&mad(message));
     }
 
     /// Sends a packet to the queue pair of this connection.
@@ -95,7 +95,7 @@ impl Victim {
         rest: (Extensions, &[u8]),
     ) {
         let Some(datagram) = self.datagram(connection, kind, psn, rest) else { return };
-        self.hear(&datagram);
+        self.receive(&datagram);
     }
 
     pub(crate) fn datagram(
@@ -135,7 +135,7 @@ impl Victim {
         self.peer.handle_time(self.now);
         self.settle();
         // A deadline that stays the same would loop forever.
-        assert!(self.peer.next_deadline().is_none_or(|next| next > self.now), "it goes round in circles");
+        assert!(self.peer.next_deadline().is_none_or(|next| next > self.now), "the deadline has passed");
         true
     }
 
@@ -147,7 +147,7 @@ impl Victim {
                 return;
             }
         }
-        panic!("it waits without end");
+        panic!("deadlines without end");
     }
 
     /// Takes datagrams and events, and answers calls with replies of the largest possible size.
@@ -164,7 +164,7 @@ impl Victim {
             let Some(datagram) = self.peer.poll_transmit(self.now) else { break };
             self.sent.push(datagram);
             count += 1;
-            assert!(count < 10_000, "it sends without end");
+            assert!(count < 10_000, "packets without end");
         }
         self.most_sent = self.most_sent.max(count);
     }

@@ -24,14 +24,14 @@ fn from(source: IpAddr, message: &Message<'_>) -> Datagram {
 
 /// Requests a connection without ACK timeout and with unlimited RNR retries. Returns its ID if it
 /// is accepted.
-fn ask(victim: &mut Victim, source: IpAddr, name: CommunicationId) -> Option<ConnectionId> {
+fn request_connection(victim: &mut Victim, source: IpAddr, name: CommunicationId) -> Option<ConnectionId> {
     let mut room = Vec::new();
     let Message::Request(right) = request(Psn::default(), &mut room) else { unreachable!() };
     let primary_path = Some(cm::Path { local_ack_timeout: 0, ..cm::Path::default() });
-    let asked = cm::Request { local_communication_id: name, rnr_retry_count: 7, primary_path, ..right };
+    let req = cm::Request { local_communication_id: name, rnr_retry_count: 7, primary_path, ..right };
     let before: BTreeSet<ConnectionId> = victim.peer.endpoint().connections().collect();
     victim.sent.clear();
-    victim.hear(&from(source, &Message::Request(asked)));
+    victim.receive(&from(source, &Message::Request(req)));
     let connection = victim.peer.endpoint().connections().find(|connection| !before.contains(connection))?;
     ready(victim, source, name, connection);
     assert_eq!(victim.state(connection), Some(State::Established));
@@ -44,7 +44,7 @@ fn ready(victim: &mut Victim, source: IpAddr, name: CommunicationId, connection:
         remote_communication_id: CommunicationId(connection.0),
         private_data: &[],
     };
-    victim.hear(&from(source, &Message::ReadyToUse(ready)));
+    victim.receive(&from(source, &Message::ReadyToUse(ready)));
 }
 
 fn name(index: usize) -> CommunicationId {
@@ -54,7 +54,8 @@ fn name(index: usize) -> CommunicationId {
 /// Lets one address occupy all connections.
 fn full() -> (Victim, Vec<ConnectionId>) {
     let mut victim = Victim::new(None, rc::Config::default(), 1);
-    let connections = (0..MOST_CONNECTIONS).map(|index| ask(&mut victim, THEIRS, name(index)).unwrap());
+    let connections =
+        (0..MOST_CONNECTIONS).map(|index| request_connection(&mut victim, THEIRS, name(index)).unwrap());
     let connections = connections.collect();
     victim.events.clear();
     (victim, connections)
@@ -70,7 +71,7 @@ fn closed(victim: &Victim) -> Vec<(ConnectionId, Closed)> {
 }
 
 #[test]
-fn who_was_silent_longest_gives_way() {
+fn longest_silent_connection_is_evicted() {
     let (mut victim, connections) = full();
     // Silence alone ends no connection.
     victim.silence();
@@ -80,11 +81,11 @@ fn who_was_silent_longest_gives_way() {
         ready(&mut victim, THEIRS, name(index), *connection);
     }
     victim.wait(Duration::from_millis(29_999));
-    assert_eq!(ask(&mut victim, THEIRS, name(2000)), None, "not silent for a minute");
+    assert_eq!(request_connection(&mut victim, THEIRS, name(2000)), None, "not silent for a minute");
     assert_eq!(attributes(&victim), [REJECT]);
     assert_eq!(closed(&victim), []);
     victim.wait(Duration::from_millis(1));
-    let taken = ask(&mut victim, THEIRS, name(2001)).expect("one of them gives way");
+    let taken = request_connection(&mut victim, THEIRS, name(2001)).expect("one of them is evicted");
     assert_eq!(closed(&victim), [(connections[SILENT], Closed::GaveWay)]);
     assert_eq!(attributes(&victim)[0], DISCONNECT_REQUEST);
     assert_eq!(victim.sent[0].destination, THEIRS);
@@ -94,7 +95,7 @@ fn who_was_silent_longest_gives_way() {
     );
     assert_eq!(victim.peer.endpoint().connections().count(), MOST_CONNECTIONS);
     // The others have not been silent long enough.
-    assert_eq!(ask(&mut victim, THEIRS, name(2002)), None);
+    assert_eq!(request_connection(&mut victim, THEIRS, name(2002)), None);
     assert_eq!(victim.state(taken), Some(State::Established));
     // The peer does not wait for an answer to the DREQ.
     victim.sent.clear();
@@ -103,34 +104,33 @@ fn who_was_silent_longest_gives_way() {
 }
 
 #[test]
-fn an_address_that_has_all_places_does_not_lock_others_out() {
+fn address_with_all_connections_does_not_block_others() {
     let (mut victim, connections) = full();
     victim.wait(Duration::from_secs(1));
     for (index, connection) in connections.iter().enumerate().skip(1) {
         ready(&mut victim, THEIRS, name(index), *connection);
     }
-    let other = ask(&mut victim, OTHER, NAME).expect("it has none yet");
+    let other = request_connection(&mut victim, OTHER, NAME).expect("this address has no connection yet");
     assert_eq!(closed(&victim), [(connections[0], Closed::GaveWay)]);
-    assert_eq!(ask(&mut victim, OTHER, name(1)), None, "now it has one");
-    assert_eq!(ask(&mut victim, THEIRS, name(2000)), None);
+    assert_eq!(request_connection(&mut victim, OTHER, name(1)), None, "this address has a connection");
+    assert_eq!(request_connection(&mut victim, THEIRS, name(2000)), None);
     assert_eq!(victim.state(other), Some(State::Established));
     assert_eq!(victim.peer.endpoint().connections().count(), MOST_CONNECTIONS);
 }
 
-/// A connection without an RTU keeps its place no longer than others, even while the REP is being
-/// retransmitted.
+/// A connection without an RTU is evicted after the same time as others, even while the REP is
+/// being retransmitted.
 #[test]
-fn a_reply_that_is_never_answered_gives_way_too() {
+fn connection_without_an_rtu_is_evicted() {
     let mut victim = Victim::new(None, rc::Config::default(), 1);
     let mut room = Vec::new();
     let Message::Request(right) = request(Psn::default(), &mut room) else { unreachable!() };
     for index in 0..MOST_CONNECTIONS {
-        let asked =
-            cm::Request { local_communication_id: name(index), local_cm_response_timeout: 31, ..right };
-        victim.hear(&from(THEIRS, &Message::Request(asked)));
+        let req = cm::Request { local_communication_id: name(index), local_cm_response_timeout: 31, ..right };
+        victim.receive(&from(THEIRS, &Message::Request(req)));
     }
     assert_eq!(victim.peer.endpoint().connections().count(), MOST_CONNECTIONS);
     victim.wait(Duration::from_secs(60));
-    assert!(ask(&mut victim, THEIRS, name(2000)).is_some());
+    assert!(request_connection(&mut victim, THEIRS, name(2000)).is_some());
     assert_eq!(closed(&victim).len(), 1);
 }

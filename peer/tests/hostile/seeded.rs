@@ -30,18 +30,18 @@ const MOST_SENT: usize = 64 + MEMORY.div_ceil(256) + 8;
 /// Longer than any wait for a silent remote side, in virtual time.
 const LONG: Duration = Duration::from_secs(20 * 60);
 
-struct Course {
+struct Attack {
     random: Random,
     victim: Victim,
     connection: ConnectionId,
     memory: (Rkey, u64),
     calls: BTreeSet<Xid>,
     /// Received datagrams, which are repeated in any order.
-    heard: Vec<Datagram>,
+    received: Vec<Datagram>,
 }
 
-impl Course {
-    fn new(seed: u64) -> Course {
+impl Attack {
+    fn new(seed: u64) -> Attack {
         let mut random = Random::new(seed);
         let psn = random.chance(600).then(|| Psn::new(Psn::MODULUS - 1 - random.below(8) as u32));
         let queue = rc::Config {
@@ -84,16 +84,16 @@ impl Course {
             }
             _ => Victim::passive(psn, queue, seed),
         };
-        let mut course = Course {
+        let mut attack = Attack {
             random,
             victim,
             connection,
             memory: (Rkey(0), 0),
             calls: BTreeSet::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
         };
-        course.register();
-        course
+        attack.register();
+        attack
     }
 
     /// Registers memory for the remote side unless there is some.
@@ -109,16 +109,16 @@ impl Course {
         of[self.random.below(of.len() as u64) as usize]
     }
 
-    fn hear(&mut self, datagram: Datagram) {
-        self.victim.hear(&datagram);
-        if self.heard.len() < 64 {
-            self.heard.push(datagram);
+    fn receive(&mut self, datagram: Datagram) {
+        self.victim.receive(&datagram);
+        if self.received.len() < 64 {
+            self.received.push(datagram);
         }
     }
 
     fn packet(&mut self, kind: Kind, psn: Psn, extensions: Extensions, payload: &[u8]) {
         if let Some(datagram) = self.victim.datagram(self.connection, kind, psn, (extensions, payload)) {
-            self.hear(datagram);
+            self.receive(datagram);
         }
     }
 
@@ -158,8 +158,8 @@ impl Course {
             }),
             _ => ready_to_use(ConnectionId(!to.0)),
         };
-        let heard = crate::foe::mad(&message);
-        self.hear(heard);
+        let received = crate::foe::mad(&message);
+        self.receive(received);
     }
 
     /// Sends an acknowledgement or NAK of any kind.
@@ -195,7 +195,7 @@ impl Course {
     }
 
     /// Sends a request of any kind, usually for existing memory.
-    fn ask(&mut self) {
+    fn send_request(&mut self) {
         let psn = self.psns().1;
         let kind = self.pick(&[
             Kind::SendFirst,
@@ -232,7 +232,7 @@ impl Course {
 
     /// Sends an RPC-over-RDMA message in a valid SEND: a call with or without chunks, or a reply to
     /// a call of this side.
-    fn speak(&mut self) {
+    fn send_message(&mut self) {
         let Some(queue) = self.victim.queue(self.connection) else { return };
         let expected = queue.expected_psn();
         let is_call = self.random.chance(500);
@@ -291,8 +291,8 @@ impl Course {
             0..3 => self.manage(),
             3..7 => self.acknowledge(),
             7..10 => self.respond(),
-            10..13 => self.ask(),
-            13..16 => self.speak(),
+            10..13 => self.send_request(),
+            13..16 => self.send_message(),
             16..18 => self.act(),
             18..20 => self.wait(),
             20 => {
@@ -305,13 +305,13 @@ impl Course {
                     transport[1] &= 0xf0;
                     transport[4..8].copy_from_slice(&qpn.0.to_be_bytes());
                 }
-                self.hear(datagram(transport));
+                self.receive(datagram(transport));
             }
-            _ if self.heard.is_empty() => {}
+            _ if self.received.is_empty() => {}
             _ => {
-                let again = self.random.below(self.heard.len() as u64) as usize;
-                let again = self.heard[again].clone();
-                self.victim.hear(&again);
+                let again = self.random.below(self.received.len() as u64) as usize;
+                let again = self.received[again].clone();
+                self.victim.receive(&again);
             }
         }
     }
@@ -331,20 +331,20 @@ fn only_those_of(kind: Kind, all: Extensions) -> Extensions {
 }
 
 #[test]
-fn everything_ends() {
+fn random_attacks_leave_no_state() {
     let (mut calls, mut answered, mut most_sent) = (0, 0, 0);
     let mut failures: BTreeSet<String> = BTreeSet::new();
     for seed in 0..SEEDS {
-        let mut course = Course::new(seed);
-        for _ in 0..40 + course.random.below(120) {
-            course.step();
-            let victim = &course.victim;
+        let mut attack = Attack::new(seed);
+        for _ in 0..40 + attack.random.below(120) {
+            attack.step();
+            let victim = &attack.victim;
             assert!(victim.most_sent <= MOST_SENT, "seed {seed}: {} packets at once", victim.most_sent);
             assert!(victim.peer.endpoint().connections().count() <= 40, "seed {seed}");
         }
         // The remote side is silent: unacknowledged operations fail; acknowledged but unanswered
         // calls are left to the program.
-        let Course { mut victim, connection, calls: made, .. } = course;
+        let Attack { mut victim, connection, calls: made, .. } = attack;
         let began = victim.now;
         victim.silence();
         if let Some(queue) = victim.queue(connection) {

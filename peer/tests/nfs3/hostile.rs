@@ -136,7 +136,7 @@ fn walk(export: &mut Export, directory: &Handle, depth: u32) -> usize {
     let mut names = 0;
     for Entry { name, handle, attributes, .. } in entries {
         if name != b"." && name != b".." {
-            let attributes = attributes.expect("what has a name is there");
+            let attributes = attributes.expect("each listed name has attributes");
             let is_directory = attributes.kind == rdmascope_peer::nfs3::FileType::Directory;
             assert!(attributes.links >= if is_directory { 2 } else { 1 });
             names += 1 + if is_directory { walk(export, &handle.unwrap(), depth + 1) } else { 0 };
@@ -149,7 +149,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_bytes_as_a_call(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_as_a_call_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let (mut export, services) = (export(), services());
         export.call(&bytes, Time::default());
         services.call(&bytes);
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn any_arguments(procedure in 0u32..23, arguments in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_arguments_get_a_readable_reply(procedure in 0u32..23, arguments in proptest::collection::vec(any::<u8>(), 0..200)) {
         let answer = export().call(&call(100_003, 3, procedure, &arguments), Time::default()).unwrap();
         status(&answer.message);
         for program in [100_000, 100_005] {
@@ -170,13 +170,13 @@ proptest! {
     }
 
     #[test]
-    fn arguments_that_are_cut_or_changed(operation in operation(), cut in 0usize..200, changed in any::<(usize, u8)>()) {
-        let whole = Caller::new(Xid(7), 0, 0).call(&operation).message;
+    fn truncated_or_changed_arguments_get_a_readable_reply(operation in operation(), cut in 0usize..200, changed in any::<(usize, u8)>()) {
+        let complete = Caller::new(Xid(7), 0, 0).call(&operation).message;
         let (mut export, header) = (export(), call(0, 0, 0, &[]).len());
-        let shorter = &whole[..whole.len().saturating_sub(1 + cut).max(header)];
+        let shorter = &complete[..complete.len().saturating_sub(1 + cut).max(header)];
         let answer = export.call(shorter, Time::default()).unwrap();
         prop_assert_eq!(status(&answer.message), rpc::Status::GarbageArguments);
-        let mut other = whole;
+        let mut other = complete;
         let at = header + changed.0 % (other.len() - header);
         other[at] = changed.1;
         let answer = export.call(&other, Time::default()).unwrap();
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn any_work_leaves_a_file_system(work in proptest::collection::vec((operation(), any::<bool>()), 1..60)) {
+    fn random_operations_leave_a_consistent_file_system(work in proptest::collection::vec((operation(), any::<bool>()), 1..60)) {
         let mut export = export();
         for (number, (operation, is_root)) in work.iter().enumerate() {
             let uid = if *is_root { 0 } else { 1000 };
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn any_reply(
+    fn arbitrary_replies_cause_no_panic(
         job in 0..4,
         replies in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..300), any::<bool>()), 1..8),
     ) {
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn records_come_out_as_they_went_in(
+    fn record_marking_round_trips(
         messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..6),
         piece in 1usize..40,
         split in 0usize..50,
@@ -262,7 +262,7 @@ proptest! {
 }
 
 #[test]
-fn a_record_that_is_too_long_ends_the_stream() {
+fn oversized_record_is_an_error() {
     let mut records = Records::default();
     records.push(&(1 << 31 | (MOST_MESSAGE as u32 + 1)).to_be_bytes());
     assert!(records.message().is_err());

@@ -111,7 +111,7 @@ fn results<T: Unpack>(message: &[u8], xid: u32) -> T {
     let reply_body::MSG_ACCEPTED(accepted) = body else { panic!() };
     assert!(matches!(accepted.reply_data, accept_stat_data::SUCCESS), "{:?}", accepted.reply_data);
     let results = T::unpack(&mut cursor).unwrap().0;
-    assert_eq!(cursor.position() as usize, message.len(), "something is behind the results");
+    assert_eq!(cursor.position() as usize, message.len(), "bytes after the results");
     results
 }
 
@@ -123,7 +123,7 @@ fn status<T, E>(result: Nfs3Result<T, E>) -> nfsstat3 {
 }
 
 #[test]
-fn files() {
+fn file_procedures() {
     let mut bench = Bench::new(1000);
     let root = bench.root();
     let file = bench.make(b"file");
@@ -205,7 +205,7 @@ fn files() {
 }
 
 #[test]
-fn names() {
+fn directory_procedures() {
     let mut bench = Bench::new(1000);
     let root = bench.root();
     let directory = MKDIR3args { where_: at(&root, b"d"), attributes: sattr3::default() };
@@ -295,7 +295,7 @@ fn names() {
 }
 
 #[test]
-fn the_file_system() {
+fn file_system_procedures() {
     let mut bench = Bench::new(0);
     let root = bench.root();
     let info = bench
@@ -312,7 +312,7 @@ fn the_file_system() {
 }
 
 #[test]
-fn a_call_that_comes_again_has_the_same_reply() {
+fn repeated_call_gets_the_same_reply() {
     let mut bench = Bench::new(0);
     let remove = REMOVE3args { object: at(&bench.root(), b"f") };
     bench.make(b"f");
@@ -328,7 +328,7 @@ fn a_call_that_comes_again_has_the_same_reply() {
 }
 
 #[test]
-fn rpc_refuses() {
+fn invalid_rpc_headers_are_refused() {
     let mut bench = Bench::new(0);
     let root = bench.root();
     let mut accepted = |program, version, procedure| {
@@ -355,7 +355,7 @@ fn rpc_refuses() {
 }
 
 #[test]
-fn mount_and_the_port_mapper() {
+fn mount_and_port_mapper_procedures() {
     let bench = Bench::new(0);
     let services = Services {
         path: b"/export".to_vec(),
@@ -370,17 +370,17 @@ fn mount_and_the_port_mapper() {
         message.extend_from_slice(arguments);
         services.call(&message).unwrap()
     };
-    for (path, is_there) in
+    for (path, is_exported) in
         [("/export", true), ("/export/", true), ("/", true), ("/other", false), ("", false)]
     {
         let reply = call(100_005, 3, 1, &packed(&Opaque::borrowed(path.as_bytes())));
         match results::<mountres3<'_>>(&reply, 0) {
             mountres3::Ok(found) => {
-                assert!(is_there);
+                assert!(is_exported);
                 assert_eq!(&*found.fhandle.0, bench.export.root().bytes());
                 assert_eq!(found.auth_flavors, [1, 0]);
             }
-            mountres3::Err(status) => assert!(!is_there && matches!(status, mountstat3::MNT3ERR_NOENT)),
+            mountres3::Err(status) => assert!(!is_exported && matches!(status, mountstat3::MNT3ERR_NOENT)),
         }
     }
     let exports: nfs3_types::mount::exports<'_, '_> = results(&call(100_005, 3, 5, &[]), 0);
@@ -406,7 +406,7 @@ fn mount_and_the_port_mapper() {
 }
 
 #[test]
-fn what_the_client_writes_is_read() {
+fn client_call_is_decoded_by_nfs3_types() {
     let mut caller = Caller::new(Xid(3), 7, 8);
     let file = Handle::new(b"handle").unwrap();
     let write = Operation::Write { file, offset: 1 << 40, stable: Stable::DataSync, data: b"abcde".to_vec() };

@@ -91,7 +91,7 @@ fn work(network: Network, seed: u64) -> u64 {
     assert_eq!(written, Ok(Outcome::Written));
     assert_eq!(digest(bench.export.bytes(b"big").unwrap()), digest(&bytes));
     assert_eq!(bench.by_chunk, [0, 18, 0]);
-    // 18 WRITEs of at most 60,001 bytes, and as many READs; the last one reaches the end.
+    // 18 WRITEs of at most 60,001 bytes, and 18 READs; the last one reaches the end.
     let Ok(Outcome::Read(read)) = bench.run(Job::Read { path: path("/big") }, 60_001) else { panic!() };
     assert_eq!(digest(&read), digest(&bytes));
     assert_eq!(bench.by_chunk, [0, 18, 18]);
@@ -118,12 +118,12 @@ fn work(network: Network, seed: u64) -> u64 {
 }
 
 #[test]
-fn a_session_over_a_good_network() {
+fn jobs_complete_over_a_good_network() {
     work(Network::GOOD, 1);
 }
 
 #[test]
-fn a_session_over_a_bad_network() {
+fn jobs_complete_over_a_bad_network() {
     let good = work(Network::GOOD, 2);
     for seed in 2..6 {
         let network = Network { loss: 10, duplication: 10, corruption: 5, reordering: 20, ..Network::GOOD };
@@ -133,7 +133,7 @@ fn a_session_over_a_bad_network() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn files_beyond_the_limits_are_refused() {
     let mut bench = Bench::new(9, Network::GOOD);
     let too_big = Job::Write { path: path("f"), bytes: vec![1; (3 << 20) + 1] };
     assert_eq!(bench.run(too_big, 1 << 20), Err(CallError::Status(Procedure::Write, Status::FBig)));
@@ -146,7 +146,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn files_have_paths() {
+fn files_are_stored_and_listed_by_path() {
     let mut export = Export::new(Limits { most_names: 40, ..Limits::default() }, 1, NOW);
     for (path, bytes) in [("b", "1"), ("/a/x", "22"), ("a//y/", "333"), ("a/c/d", ""), ("b", "4444")] {
         export.put(path.as_bytes(), bytes.as_bytes(), NOW).unwrap();

@@ -149,7 +149,7 @@ fn freed(events: &[rpcrdma::Event]) -> Vec<(u32, Freed)> {
 
 /// The complete exchange packet by packet, with and without remote invalidation.
 #[test]
-fn a_reply_is_offered_pulled_and_done() {
+fn offered_reply_is_read_and_freed_by_done() {
     for invalidates in [true, false] {
         let mut session = Session::with(invalidates);
         session.call(XID);
@@ -202,7 +202,7 @@ fn a_reply_is_offered_pulled_and_done() {
 }
 
 #[test]
-fn the_responder_chooses_as_the_draft_describes() {
+fn responder_selects_the_reply_mechanism_of_the_draft() {
     use Mechanism::{ReadChunk, ReplyChunk, Send};
     // Bytes of the Reply chunk, bytes of the reply, and the mechanism for each choice: auto, send,
     // reply-chunk, read-chunk.
@@ -239,7 +239,7 @@ fn the_responder_chooses_as_the_draft_describes() {
 }
 
 #[test]
-fn write_chunks_are_used_beside_the_read_chunk() {
+fn write_chunks_are_used_together_with_the_read_chunk() {
     let mut session = Session::with(true);
     let call = Call { message: call(XID), write_chunks: vec![500], ..Call::default() };
     session.pair.a.call(session.a, call).unwrap();
@@ -253,7 +253,7 @@ fn write_chunks_are_used_beside_the_read_chunk() {
 }
 
 #[test]
-fn without_the_option_both_ends_keep_to_rfc_8166() {
+fn both_ends_follow_rfc_8166_without_the_option() {
     let plain = || rpcrdma::Config { reliable_reply: None, ..config(true) };
     let mut session = Session::new(plain(), plain());
     session.call(XID);
@@ -271,7 +271,7 @@ fn without_the_option_both_ends_keep_to_rfc_8166() {
 
 /// After its time a chunk is freed, and an RDMA Read of it ends the connection.
 #[test]
-fn a_chunk_without_a_pull_is_freed_in_time() {
+fn unread_chunk_is_freed_after_its_time_limit() {
     // A Requester without the draft does not read the chunk.
     let mut session = Session::new(rpcrdma::Config { reliable_reply: None, ..config(false) }, config(false));
     session.call(XID);
@@ -314,7 +314,7 @@ fn a_chunk_without_a_pull_is_freed_in_time() {
 }
 
 #[test]
-fn the_oldest_chunk_gives_way_to_a_new_one() {
+fn oldest_chunk_is_evicted_for_a_new_one() {
     let limits = OfferLimits { bytes: 5000, ..OfferLimits::default() };
     let responder = rpcrdma::Config { reliable_reply: Some(limits), ..config(false) };
     let mut session = Session::new(rpcrdma::Config { reliable_reply: None, ..config(false) }, responder);
@@ -377,7 +377,7 @@ fn done_is_sent_for_aborted_calls() {
 
 /// Unacceptable Read chunks: the transaction ends with an error, and RDMA_DONE is sent.
 #[test]
-fn done_is_sent_for_replies_that_are_refused() {
+fn done_is_sent_for_refused_replies() {
     let cases: Vec<(usize, Edit, Discard)> = vec![
         (1200, Box::new(|header, _| header.reads[1].position = 4), Discard::Chunks),
         (1200, Box::new(|header, _| header.reads[0].target.length = u32::MAX), Discard::TooMuch),
@@ -417,7 +417,7 @@ fn done_is_sent_for_replies_that_are_refused() {
 
 /// A long call of the other direction may have the XID of an outstanding call.
 #[test]
-fn a_long_call_with_the_xid_of_a_call_is_no_reply() {
+fn long_call_with_the_xid_of_an_open_call_is_not_a_reply() {
     let mut session = Session::with(true);
     session.call(XID);
     session.called();
@@ -465,7 +465,7 @@ fn sessions_of_long_replies_do_not_stall() {
 }
 
 #[test]
-fn a_read_chunk_past_its_memory_ends_the_connection() {
+fn read_chunk_past_its_memory_ends_the_connection() {
     let mut session = Session::with(true);
     session.call(XID);
     session.called();
@@ -485,7 +485,7 @@ fn a_read_chunk_past_its_memory_ends_the_connection() {
 
 /// Replies without a call while no credit is available: RDMA_DONE waits, in a bounded queue.
 #[test]
-fn notices_that_wait_are_bounded() {
+fn queued_done_messages_are_bounded() {
     let plain = rpcrdma::Config { reliable_reply: None, credits: 1, ..config(false) };
     let mut session = Session::new(config(false), plain);
     session.call(XID);

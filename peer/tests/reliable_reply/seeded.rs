@@ -103,7 +103,7 @@ impl Bench {
         Bench { seed, pair, a, b, open, offered, aborts }
     }
 
-    fn ask(&mut self, xid: u32, random: &mut Random) {
+    fn send_call(&mut self, xid: u32, random: &mut Random) {
         let is_patient = self.pair.network.loss < 3;
         let length = length(random, is_patient);
         // Reply chunks that will be used, that may be used, and that are too small.
@@ -142,7 +142,7 @@ impl Bench {
                     totals.freed += 1;
                 }
                 Event::Rpc { event, .. } => panic!("seed {}: {event:?}", self.seed),
-                Event::Endpoint(event) => totals.see(self.seed, &event),
+                Event::Endpoint(event) => totals.count(self.seed, &event),
             }
         }
     }
@@ -175,14 +175,14 @@ impl Bench {
                 }
                 Event::Rpc { event: rpcrdma::Event::CreditsExceeded { .. }, .. } => {}
                 Event::Rpc { event, .. } => panic!("seed {}: {event:?}", self.seed),
-                Event::Endpoint(event) => totals.see(self.seed, &event),
+                Event::Endpoint(event) => totals.count(self.seed, &event),
             }
         }
     }
 }
 
 impl Totals {
-    fn see(&mut self, seed: u64, event: &endpoint::Event) {
+    fn count(&mut self, seed: u64, event: &endpoint::Event) {
         match event {
             endpoint::Event::Queue { event: QueueEvent::Failed(failure), .. } => {
                 panic!("seed {seed}: {failure}")
@@ -199,7 +199,7 @@ fn session(seed: u64, totals: &mut Totals) {
     let mut random = Random::new(seed);
     let mut bench = Bench::new(seed, &mut random);
     for xid in 0..2 + random.below(8) as u32 {
-        bench.ask(xid, &mut random);
+        bench.send_call(xid, &mut random);
     }
     while !bench.open.is_empty() {
         assert!(bench.pair.step(), "seed {seed}: calls without an end: {:?}", bench.open);
@@ -217,7 +217,7 @@ fn session(seed: u64, totals: &mut Totals) {
 }
 
 #[test]
-fn ten_thousand_sessions() {
+fn random_sessions_answer_all_calls_and_free_all_chunks() {
     let mut totals = Totals::default();
     (0..10_000).for_each(|seed| session(seed, &mut totals));
     let Totals { replies, aborted, freed, retransmissions, longest } = totals;

@@ -23,7 +23,7 @@ struct Tap(Crossed);
 
 impl Interceptor for Tap {
     fn transmit(&mut self, now: Instant, datagram: Datagram, forward: &mut Forward) {
-        self.0.lock().expect("nobody panics").push((now, datagram.clone()));
+        self.0.lock().expect("no holder panicked").push((now, datagram.clone()));
         forward.pass(datagram);
     }
 }
@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Makes the next call if the previous one has ended.
-    fn go_on(&mut self, peer: &mut Peer) {
+    fn proceed(&mut self, peer: &mut Peer) {
         let Some(connection) = self.connection else { return };
         if self.task.as_ref().is_some_and(|task| task.outcome().is_some()) {
             self.caller = self.task.take().and_then(Task::finish).map(|(_, caller)| caller);
@@ -185,7 +185,7 @@ pub fn run_with(
     let patience = Duration::from_secs(2);
     let mut serving = Serving::new(scenario.clone(), patience).expect("it is of the responder's side");
     while !serving.is_over() {
-        client.go_on(&mut pair.a);
+        client.proceed(&mut pair.a);
         let until = serving.next_deadline();
         // The client always has a deadline, or the scenario has one.
         if !pair.step() || until.is_some_and(|until| until < pair.now) {
@@ -208,6 +208,6 @@ pub fn run_with(
         assert!(now.0 < 40_000_000_000, "{name} does not end: {:?}", serving.outcome());
     }
     let outcome = serving.outcome().expect("it is over");
-    let crossed = core::mem::take(&mut *crossed.lock().expect("nobody panics"));
+    let crossed = core::mem::take(&mut *crossed.lock().expect("no holder panicked"));
     (outcome, crossed)
 }

@@ -25,7 +25,7 @@ fn is_of_draft(scenario: &Scenario) -> bool {
 
 /// A client that supports the reliable-reply draft.
 #[test]
-fn a_requester_of_the_draft_conforms() {
+fn requester_with_reliable_reply_conforms() {
     // It provides no Reply chunks, so other scenarios may find no matching call.
     let is_about = |scenario: &&Scenario| {
         is_of_draft(scenario) || ["reply-done", "reply-read-list"].contains(&&*scenario.name)
@@ -42,7 +42,7 @@ fn a_requester_of_the_draft_conforms() {
 
 /// A client of RFC 8166 answers nothing, a client of the draft sends RDMA_DONE.
 #[test]
-fn a_read_chunk_is_answered_with_done_by_the_draft_alone() {
+fn only_a_draft_client_answers_a_read_chunk_with_done() {
     let scenarios = builtin_of(Side::Responder);
     let of_draft: Vec<&Scenario> = scenarios.iter().filter(|scenario| is_of_draft(scenario)).collect();
     assert_eq!(of_draft.len(), 4);
@@ -78,7 +78,7 @@ const WRONG: &[(&str, Wrong, Verdict, Alive)] = &[
 ];
 
 #[test]
-fn a_wrong_client_is_named() {
+fn faulty_clients_get_the_expected_verdict() {
     let scenarios = builtin_of(Side::Responder);
     for (name, wrong, verdict, alive) in WRONG {
         let scenario = scenarios.iter().find(|scenario| scenario.name == *name).expect("it is there");

@@ -76,11 +76,11 @@ fn private_data(values: &mut Values, is_request: bool, from: &[u8], to: &mut [u8
         consumer = Header::LENGTH;
         to[..consumer].copy_from_slice(&replaced.to_bytes());
     }
-    said_by_consumer(&from[consumer..], &mut to[consumer..]);
+    copy_private_data(&from[consumer..], &mut to[consumer..]);
 }
 
 /// Copies RPC-over-RDMA private data (RFC 8797), at any offset.
-pub(super) fn said_by_consumer(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy_private_data(from: &[u8], to: &mut [u8]) {
     for found in find_all(from) {
         let place = found.offset..(found.offset + PrivateData::LENGTH).min(from.len());
         to[place.clone()].copy_from_slice(&from[place]);

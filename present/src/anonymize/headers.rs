@@ -114,18 +114,18 @@ fn clear_extensions(bytes: &mut [u8]) {
 /// TCP or UDP ports and the bytes that identify its `Traffic`.
 pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
     let end = headers.last().map_or(0, |(_, range)| range.end.min(data.len()));
-    let protocol = protocol_behind(headers, data);
-    let behind = &mut data[end..];
+    let protocol = next_protocol(headers, data);
+    let rest = &mut data[end..];
     let kept = match protocol {
-        Some(UDP) if behind.len() >= 8 => {
-            behind[6..8].fill(0);
+        Some(UDP) if rest.len() >= 8 => {
+            rest[6..8].fill(0);
             8
         }
-        Some(TCP) if behind.len() >= 20 => {
+        Some(TCP) if rest.len() >= 20 => {
             // The checksum and the urgent pointer.
-            behind[16..20].fill(0);
-            let payload = usize::from(behind[12] >> 4) * 4;
-            clear_segment(behind, payload.max(20));
+            rest[16..20].fill(0);
+            let payload = usize::from(rest[12] >> 4) * 4;
+            clear_segment(rest, payload.max(20));
             return;
         }
         Some(GRE | ETHER_IP) => 4,
@@ -205,7 +205,12 @@ impl TcpChecksum {
     /// Returns the checksum that relates to this segment as `found` relates to the `original` one:
     /// correct, unfinished or wrong. `differing` replaces the bits in which a wrong checksum
     /// differs.
-    pub(super) fn as_was(&self, original: &TcpChecksum, found: u16, differing: impl Fn(u32) -> u32) -> u16 {
+    pub(super) fn equivalent(
+        &self,
+        original: &TcpChecksum,
+        found: u16,
+        differing: impl Fn(u32) -> u32,
+    ) -> u16 {
         let is_other = |checksum: &u16| !self.unfinished.contains(checksum) && *checksum != self.right;
         match original.unfinished.iter().position(|unfinished| *unfinished == found) {
             _ if is_same(found, original.right) => self.right,
@@ -241,7 +246,7 @@ fn clear_segment(segment: &mut [u8], payload: usize) {
 }
 
 /// The IP protocol after the last header, unless the packet is a later fragment.
-fn protocol_behind(headers: &[Place], data: &[u8]) -> Option<u8> {
+fn next_protocol(headers: &[Place], data: &[u8]) -> Option<u8> {
     let (header, range) = headers.last()?;
     let bytes = data.get(range.clone())?;
     match header {

@@ -165,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_short_key_is_none() {
+    fn short_keys_are_rejected() {
         assert!(Key::new(&[7; 15]).is_none() && Key::new(b"").is_none() && Key::new(&[7; 200]).is_some());
     }
 
     /// Each value of some small domains is the image of exactly one value.
     #[test]
-    fn a_permutation() {
+    fn permute_is_a_permutation() {
         for (radix, length) in [(2, 1), (10, 1), (256, 1), (10, 2), (65, 2), (10, 3), (2, 9), (3, 8)] {
             let mut found = HashSet::new();
             let (mut digits, mut count) = (vec![0u8; length], 0);
@@ -204,7 +204,7 @@ mod tests {
 
     /// All values of some small domains form one cycle, so that none is replaced by itself.
     #[test]
-    fn one_circle() {
+    fn replace_forms_one_cycle() {
         for (radix, length) in [(2u16, 1), (10, 1), (256, 1), (10, 2), (65, 2), (10, 3), (2, 9), (3, 8)] {
             let all = usize::from(radix).pow(length as u32);
             let mut digits = vec![1u8; length];
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_and_kinds() {
+    fn long_values_depend_on_every_byte_and_the_kind() {
         let replaced = |kind, bytes: &[u8]| {
             let mut digits = bytes.to_vec();
             key(1).permute(kind, 256, &mut digits);

@@ -2,7 +2,7 @@
 //! omitted.
 
 use super::values::Values;
-use crate::fields::nfs::{Whole, leaves};
+use crate::fields::nfs::{Unreduced, leaves};
 use crate::fields::rpc::send_bytes;
 use core::ops::Range;
 use rdmascope_dissector::layout::Source;
@@ -75,10 +75,10 @@ pub(super) fn parts(values: &mut Values, transaction: &Transaction) -> BTreeMap<
         if matches!(header.procedure, Procedure::Error | Procedure::Done) {
             continue;
         }
-        let whole = Whole { bytes: &piece.bytes, length: piece.length, captured: &piece.captured };
+        let unreduced = Unreduced { bytes: &piece.bytes, length: piece.length, captured: &piece.captured };
         let mut message = Runs::default();
-        if let Some(at) = rpc(values, front(whole), &mut message) {
-            body(values, transaction, of_reply, whole, at, &mut message);
+        if let Some(at) = rpc(values, front(unreduced), &mut message) {
+            body(values, transaction, of_reply, unreduced, at, &mut message);
         }
         for extent in transaction.layout(of_reply) {
             let Source::Part(part, offset) = extent.source else { continue };
@@ -102,9 +102,9 @@ pub(super) fn begins_message(send: &[u8]) -> bool {
 }
 
 /// The bytes before the first one that is missing from the capture.
-fn front(whole: Whole<'_>) -> &[u8] {
-    let held = usize::try_from(whole.captured.front()).unwrap_or(usize::MAX);
-    &whole.bytes[..held.min(whole.bytes.len())]
+fn front(unreduced: Unreduced<'_>) -> &[u8] {
+    let held = usize::try_from(unreduced.captured.front()).unwrap_or(usize::MAX);
+    &unreduced.bytes[..held.min(unreduced.bytes.len())]
 }
 
 /// Copies the header of an RPC message (RFC 5531, section 9). Returns its end, or `None` if it
@@ -221,14 +221,14 @@ fn body(
     values: &mut Values,
     transaction: &Transaction,
     of_reply: bool,
-    whole: Whole<'_>,
+    unreduced: Unreduced<'_>,
     at: usize,
     out: &mut Runs,
 ) {
     if !are_types_known(transaction) {
         return;
     }
-    let word = |at: usize| front(whole).get(at..)?.first_chunk::<4>().copied();
+    let word = |at: usize| front(unreduced).get(at..)?.first_chunk::<4>().copied();
     let keep_word = |at: usize, out: &mut Runs| {
         let word = word(at)?;
         out.put(at as u64, &word);
@@ -241,8 +241,8 @@ fn body(
         Some(Security::GssControl(_)) => {
             // Establishing a context (RFC 2203, section 5.2): the argument is a token; the results
             // are a handle, three numbers and a token.
-            if of_reply && let Ok(end) = context(front(whole), at) {
-                out.put(at as u64, &front(whole)[at..end]);
+            if of_reply && let Ok(end) = context(front(unreduced), at) {
+                out.put(at as u64, &front(unreduced)[at..end]);
                 keep_word(end, out);
             } else if !of_reply {
                 keep_word(at, out);
@@ -251,18 +251,18 @@ fn body(
         Some(Security::GssIntegrity) => {
             let Some(length) = keep_word(at, out) else { return };
             keep_word(at + 4, out);
-            let end = whole.length.min(at as u64 + 4 + u64::from(length));
-            let inside = Whole { length: end, ..whole };
+            let end = unreduced.length.min(at as u64 + 4 + u64::from(length));
+            let inside = Unreduced { length: end, ..unreduced };
             leaves(transaction, of_reply, inside, at + 8, |value, leaf, range| {
-                replace(values, (value, leaf), range, whole, out);
+                replace(values, (value, leaf), range, unreduced, out);
             });
             // The length of the checksum.
             if let Ok(end) = usize::try_from(end.next_multiple_of(4)) {
                 keep_word(end, out);
             }
         }
-        _ => leaves(transaction, of_reply, whole, at, |value, leaf, range| {
-            replace(values, (value, leaf), range, whole, out);
+        _ => leaves(transaction, of_reply, unreduced, at, |value, leaf, range| {
+            replace(values, (value, leaf), range, unreduced, out);
         }),
     }
 }
@@ -292,33 +292,33 @@ fn replace(
     values: &mut Values,
     (value, leaf): (&Value<'_>, Leaf),
     range: Range<usize>,
-    whole: Whole<'_>,
+    unreduced: Unreduced<'_>,
     out: &mut Runs,
 ) {
-    let Some(bytes) = whole.bytes.get(range.clone()).filter(|_| whole.holds(&range)) else { return };
+    let Some(bytes) = unreduced.bytes.get(range.clone()).filter(|_| unreduced.holds(&range)) else { return };
     let at = range.start as u64;
     match Treatment::of(value, leaf, bytes) {
-        Treatment::Stays => out.put(at, bytes),
+        Treatment::Keep => out.put(at, bytes),
         Treatment::User => {
             if let Ok(user) = bytes.try_into() {
                 out.put(at, &values.user(u32::from_be_bytes(user)).to_be_bytes());
             }
         }
         Treatment::Text => out.put(at, &values.text(bytes)),
-        Treatment::Goes => {}
+        Treatment::Clear => {}
     }
 }
 
 /// The treatment of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    Stays,
+    Keep,
     /// Replaces a uid or gid.
     User,
     /// Replaces a name.
     Text,
     /// Leaves zeros.
-    Goes,
+    Clear,
 }
 
 /// Types whose bytes stay: identifiers that the server or the client generated.
@@ -363,11 +363,11 @@ impl Treatment {
         };
         match leaf {
             Leaf::Number(_) if is_one(&USERS, &USER_PLACES) => Treatment::User,
-            Leaf::Number(_) | Leaf::Length(_) | Leaf::Flag(_) => Treatment::Stays,
-            Leaf::Bytes if is_one(&HANDLES, &HANDLE_PLACES) => Treatment::Stays,
-            Leaf::Bytes if NETIDS.contains(&bytes) && place.0 == "netaddr4" => Treatment::Stays,
+            Leaf::Number(_) | Leaf::Length(_) | Leaf::Flag(_) => Treatment::Keep,
+            Leaf::Bytes if is_one(&HANDLES, &HANDLE_PLACES) => Treatment::Keep,
+            Leaf::Bytes if NETIDS.contains(&bytes) && place.0 == "netaddr4" => Treatment::Keep,
             Leaf::Bytes if is_one(&TEXTS, &TEXT_PLACES) => Treatment::Text,
-            Leaf::Bytes => Treatment::Goes,
+            Leaf::Bytes => Treatment::Clear,
         }
     }
 }

@@ -353,9 +353,9 @@ fn marked(plain: &[u8], at: u32, marker: u32) -> Vec<u8> {
 /// The length of a marker directly before an FPDU, which the CRC of the FPDU covers.
 fn marker_before(fpdu: &FramedFpdu, sequence: u32) -> u32 {
     const LENGTH: u32 = MARKER_LENGTH as u32;
-    let is_there =
+    let is_directly_before =
         |marker: u32| sequence.wrapping_sub(LENGTH).wrapping_sub(marker).is_multiple_of(MARKER_INTERVAL);
-    if fpdu.marker.is_some_and(is_there) { LENGTH } else { 0 }
+    if fpdu.marker.is_some_and(is_directly_before) { LENGTH } else { 0 }
 }
 
 /// The replacement of a start frame. Of its private data, IRD, ORD and RPC-over-RDMA private data
@@ -365,7 +365,7 @@ fn start(frame: StartFrame, data: &[u8]) -> Vec<u8> {
     let (depths, consumer) = frame.private_data(data);
     let begins = depths.map_or(0, |_| ReadDepths::LENGTH);
     replaced[..begins].copy_from_slice(&data[..begins]);
-    cm::said_by_consumer(consumer, &mut replaced[begins..]);
+    cm::copy_private_data(consumer, &mut replaced[begins..]);
     [&frame.to_bytes()[..], &replaced].concat()
 }
 

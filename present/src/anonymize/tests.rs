@@ -38,7 +38,7 @@ fn verdict(capture: &Capture, data: &[u8]) -> Option<IcrcVerdict> {
 }
 
 #[test]
-fn equal_packets_stay_equal_and_bad_ones_bad() {
+fn equal_packets_stay_equal_and_bad_icrcs_stay_bad() {
     let mut capture = samples::capture("nfs3-lossy");
     // Packets with a damaged payload or ICRC, and copies of these and of other packets directly
     // after the original.
@@ -71,26 +71,25 @@ fn equal_packets_stay_equal_and_bad_ones_bad() {
 
 /// A capture truncated by a snap length.
 #[test]
-fn packets_that_are_cut() {
+fn truncated_packets_match_complete_ones() {
     let mut capture = samples::capture("nfs4.1-basic");
-    let whole = anonymized(&capture);
+    let full = anonymized(&capture);
     for packet in &mut capture.packets {
         packet.data.truncate(120);
     }
-    for (cut, whole) in anonymized(&capture).iter().zip(&whole) {
-        assert_eq!(cut.len(), whole.len().min(120));
-        // The headers equal those of the whole packet, up to the UDP checksum. Bytes that cannot be
-        // interpreted are zeros.
-        assert_eq!(cut[..40], whole[..40]);
+    for (cut, full) in anonymized(&capture).iter().zip(&full) {
+        assert_eq!(cut.len(), full.len().min(120));
+        // The headers equal those of the complete packet, up to the UDP checksum. Bytes that cannot
+        // be interpreted are zeros.
+        assert_eq!(cut[..40], full[..40]);
         assert!(
-            cut.len() < 120
-                || cut[54..].iter().zip(&whole[54..]).all(|(cut, whole)| *cut == 0 || cut == whole)
+            cut.len() < 120 || cut[54..].iter().zip(&full[54..]).all(|(cut, full)| *cut == 0 || cut == full)
         );
     }
 }
 
 #[test]
-fn other_traffic() {
+fn other_traffic_is_anonymized() {
     let ethernet = |kind: [u8; 2], rest: &[u8]| [&[2; 6][..], &[6; 6], &kind, rest].concat();
     let ip = |protocol: u8, rest: &[u8]| {
         let mut header = vec![0x45, 0, 0, 0, 0, 7, 0, 0, 64, protocol, 1, 1, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -129,14 +128,14 @@ fn other_traffic() {
     for (old, new) in capture.packets.iter().zip(anonymized(&capture)).skip(4) {
         assert!(!new.windows(6).any(|window| window == b"secret"), "{new:?}");
         let config = frame::Config::default();
-        let record = |data| Record { data, ..session::records(&capture).next().expect("there is one") };
+        let record = |data| Record { data, ..session::records(&capture).next().expect("a record") };
         let of = |data| dissect(&record(data), &config).map(drop).map_err(Other::named);
         assert!(of(&old.data) == of(&new) || old.data == secret, "{:?} {:?}", of(&old.data), of(&new));
     }
 }
 
 #[test]
-fn bytes_at_their_places() {
+fn runs_copy_bytes_to_their_offsets() {
     let mut runs = Runs::default();
     for (at, bytes) in [(2, &b"ab"[..]), (4, b"cd"), (10, b"xyz"), (11, b"nothing"), (13, b"")] {
         runs.put(at, bytes);

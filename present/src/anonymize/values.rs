@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_each_class() {
+    fn names_keep_their_class() {
         let mut values = values();
         for text in ["", ".", "..", "/", "OWNER@", "EVERYONE@", "../..", "0"] {
             assert_eq!(*values.text(text.as_bytes()), *text.as_bytes(), "{text}");
@@ -424,7 +424,7 @@ mod tests {
 
     /// With any key, a short name is changed, and different names stay different.
     #[test]
-    fn no_name_stands_for_itself() {
+    fn no_name_is_replaced_by_itself() {
         let names: Vec<Vec<u8>> = (1..=u8::MAX)
             .map(|byte| vec![byte])
             .chain((10..100).map(|number: u32| number.to_string().into_bytes()))
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_stays_wrong() {
+    fn nonzero_differences_stay_nonzero() {
         let values = values();
         assert_eq!(values.difference(0), 0);
         assert!((1..1000).all(|by| values.difference(by) != 0));

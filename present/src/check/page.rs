@@ -17,7 +17,7 @@ use std::io::{self, Write};
 /// The findings as text.
 pub struct Page<'a> {
     /// The options of the user.
-    pub asked: Asked,
+    pub selection: Selection,
     /// The counts of all findings.
     pub tally: &'a Tally,
     /// The findings to show.
@@ -30,7 +30,7 @@ pub struct Page<'a> {
 
 /// The options that select the findings to show.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct Selection {
     /// Whether inconclusive findings are listed.
     pub inconclusive: bool,
     /// Whether all kept findings of a rule are listed.
@@ -49,7 +49,7 @@ impl Page<'_> {
         }
         for (level, verdict) in LEVELS.into_iter().flat_map(|level| VERDICTS.map(|verdict| (level, verdict)))
         {
-            if verdict == Verdict::Inconclusive && !self.asked.inconclusive {
+            if verdict == Verdict::Inconclusive && !self.selection.inconclusive {
                 continue;
             }
             for (place, rule) in self.rules(level) {
@@ -76,9 +76,9 @@ impl Page<'_> {
         verdict: Verdict,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let RuleCount { rule, is_allowed, stands, allowed, inconclusive } = counted;
+        let RuleCount { rule, is_allowed, conclusive, allowed, inconclusive } = counted;
         let (count, doubt) = match verdict {
-            Verdict::Stands => (*stands, ""),
+            Verdict::Certain => (*conclusive, ""),
             Verdict::Inconclusive => (*inconclusive, ", inconclusive"),
         };
         if count == 0 {
@@ -86,13 +86,15 @@ impl Page<'_> {
         }
         let style = self.screen.style;
         let level = match verdict {
-            Verdict::Stands if stands > allowed => painted(style, rule.level, rule.level),
+            Verdict::Certain if conclusive > allowed => painted(style, rule.level, rule.level),
             _ => rule.level.to_string(),
         };
-        let known = rule.known().filter(|_| verdict == Verdict::Stands && stands > allowed);
+        let known = rule.known().filter(|_| verdict == Verdict::Certain && conclusive > allowed);
         let allowed = match verdict {
-            Verdict::Stands if 0 < *allowed && allowed < stands => format!(", {} allowed", Number(*allowed)),
-            Verdict::Stands if allowed == stands => ", allowed".to_owned(),
+            Verdict::Certain if 0 < *allowed && allowed < conclusive => {
+                format!(", {} allowed", Number(*allowed))
+            }
+            Verdict::Certain if allowed == conclusive => ", allowed".to_owned(),
             Verdict::Inconclusive if *is_allowed => ", allowed".to_owned(),
             _ => String::new(),
         };
@@ -123,7 +125,7 @@ impl Page<'_> {
         let more = count - findings.iter().map(|shown| shown.times).sum::<u64>();
         match more {
             0 => {}
-            _ if self.asked.all => {
+            _ if self.selection.all => {
                 writeln!(out, "    and {} more: --format jsonl has all", Number(more))?;
             }
             _ => writeln!(out, "    and {} more: --most 0 shows them", Number(more))?,
@@ -139,17 +141,17 @@ impl Page<'_> {
     fn write_summary(&self, out: &mut dyn Write) -> io::Result<()> {
         let Page { tally, ending, screen, .. } = self;
         let counts = LEVELS.map(|level| (level, tally.level(level)));
-        let stands: u64 = counts.iter().map(|(_, count)| count.stands).sum();
+        let conclusive: u64 = counts.iter().map(|(_, count)| count.conclusive).sum();
         let judged = format!(
             "{} and {} judged by {}",
             Counted(tally.connections, "connection"),
             Counted(tally.transactions, "transaction"),
             Counted(tally.rules.len() as u64, "rule")
         );
-        if let (0, Some(why)) = (stands, ending.nothing_decoded()) {
-            return self.write_paragraph(&format!("Nothing to judge: {why}."), out);
+        if let (0, Some(reason)) = (conclusive, ending.nothing_decoded()) {
+            return self.write_paragraph(&format!("Nothing to judge: {reason}."), out);
         }
-        match stands {
+        match conclusive {
             0 if tally.connections == 0 => {
                 return writeln!(out, "Nothing to judge: there is no connection.");
             }
@@ -163,9 +165,9 @@ impl Page<'_> {
                 self.write_summary_line(&text, out)?;
             }
             _ => {
-                let least = self.asked.level;
-                let asked = counts.iter().filter(|(level, _)| *level <= least);
-                let totals: Vec<String> = asked.map(|(level, count)| total(*level, count)).collect();
+                let least = self.selection.level;
+                let checked = counts.iter().filter(|(level, _)| *level <= least);
+                let totals: Vec<String> = checked.map(|(level, count)| total(*level, count)).collect();
                 let text = format!("{}: {judged}.", screen.style.bold(totals.join(", ")));
                 self.write_summary_line(&text, out)?;
             }
@@ -179,11 +181,11 @@ impl Page<'_> {
         if doubtful.is_empty() {
             return Ok(());
         }
-        let remedy = if self.asked.inconclusive { "" } else { " (--inconclusive lists them)" };
+        let remedy = if self.selection.inconclusive { "" } else { " (--inconclusive lists them)" };
         self.write_paragraph(&format!("Inconclusive: {}{remedy}.", doubtful.join(", ")), out)
     }
 
-    /// Writes what could not be judged, or not conclusively.
+    /// Writes the parts of the capture that could not be judged, or not conclusively.
     fn write_blind_spots(&self, out: &mut dyn Write) -> io::Result<()> {
         let Tally { inferred, snooped, one_sided, spoiled, sealed, missing_packets, .. } = *self.tally;
         let totals = &self.ending.totals;
@@ -259,39 +261,39 @@ impl Page<'_> {
     /// Suggests a command about the first finding.
     fn write_next_step(&self, out: &mut dyn Write) -> io::Result<()> {
         let shown =
-            LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
+            LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.conclusive > 0);
         // Findings that are not allowed take precedence.
-        let Some((place, count)) = shown.min_by_key(|(_, count)| count.allowed == count.stands) else {
+        let Some((place, count)) = shown.min_by_key(|(_, count)| count.allowed == count.conclusive) else {
             return Ok(());
         };
-        let kept = self.kept.of(place, Verdict::Stands);
+        let kept = self.kept.of(place, Verdict::Certain);
         let first = kept.iter().min_by_key(|shown| shown.is_allowed);
-        let what = first.and_then(|shown| place_of(shown.finding));
-        if let Some(what) = what {
+        let subject = first.and_then(|shown| place_of(shown.finding));
+        if let Some(subject) = subject {
             let file = self.ending.input();
-            writeln!(out, "Next: rdmascope show {file} {what}")?;
+            writeln!(out, "Next: rdmascope show {file} {subject}")?;
         }
         writeln!(out, "      rdmascope check --explain {}", count.rule.id)
     }
 }
 
 const LEVELS: [Level; 3] = [Level::Violation, Level::Warning, Level::Advice];
-const VERDICTS: [Verdict; 2] = [Verdict::Stands, Verdict::Inconclusive];
+const VERDICTS: [Verdict; 2] = [Verdict::Certain, Verdict::Inconclusive];
 
 /// The count of a level: `3 violations (2 allowed)`.
 fn total(level: Level, count: &LevelCount) -> String {
-    let LevelCount { stands, allowed, .. } = *count;
+    let LevelCount { conclusive, allowed, .. } = *count;
     let allowed = if allowed > 0 { format!(" ({} allowed)", Number(allowed)) } else { String::new() };
     match level {
-        Level::Violation => format!("{}{allowed}", Counted(stands, "violation")),
-        Level::Warning => format!("{}{allowed}", Counted(stands, "warning")),
-        Level::Advice => format!("{} of advice{allowed}", Counted(stands, "case")),
+        Level::Violation => format!("{}{allowed}", Counted(conclusive, "violation")),
+        Level::Warning => format!("{}{allowed}", Counted(conclusive, "warning")),
+        Level::Advice => format!("{} of advice{allowed}", Counted(conclusive, "case")),
     }
 }
 
 /// A count with its verb: `1 connection was`, `2 connections were`.
-fn were(count: u64, what: &'static str) -> String {
-    format!("{} {}", Counted(count, what), if count == 1 { "was" } else { "were" })
+fn were(count: u64, noun: &'static str) -> String {
+    format!("{} {}", Counted(count, noun), if count == 1 { "was" } else { "were" })
 }
 
 /// The options of `rdmascope show` that select the subject of a finding.
@@ -353,11 +355,11 @@ fn row(kept: &Kept, shown: &Shown<'_>, times: &dyn Display) -> [String; 3] {
     if let Some(xid) = finding.xid {
         let _ = write!(about, " {xid}");
     }
-    let who = kept.who(finding).map(|who| format!("{who}: ")).unwrap_or_default();
+    let end = kept.end_of(finding).map(|end| format!("{end}: ")).unwrap_or_default();
     [
         about,
         Frames(&finding.frames).to_string(),
-        format!("{who}{}{}{times}{}", Plain(&finding.message), Values(finding), Because(reason)),
+        format!("{end}{}{}{times}{}", Plain(&finding.message), Values(finding), Because(reason)),
     ]
 }
 
@@ -379,11 +381,11 @@ impl Display for Line<'_> {
             ..=1 => String::new(),
             times => format!("; {} times", Number(times)),
         };
-        let [about, frames, what] = row(kept, shown, &times);
+        let [about, frames, message] = row(kept, shown, &times);
         let places: Vec<&str> = [&*about, &*frames].into_iter().filter(|place| !place.is_empty()).collect();
         let doubt = if *verdict == Verdict::Inconclusive { "inconclusive: " } else { "" };
         let allowed = if shown.is_allowed && shown.reason.is_none() { "; allowed" } else { "" };
-        write!(f, "{}: {doubt}{what}{allowed}", places.join(", "))
+        write!(f, "{}: {doubt}{message}{allowed}", places.join(", "))
     }
 }
 
@@ -405,11 +407,11 @@ struct Values<'a>(&'a Finding);
 impl Display for Values<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Values(Finding { message, observed, allowed, .. }) = self;
-        let unsaid = |value: &'_ Option<Value>| {
+        let unmentioned = |value: &'_ Option<Value>| {
             let value = value.as_ref()?;
-            (!says(message, value)).then(|| shown(value))
+            (!mentions(message, value)).then(|| shown(value))
         };
-        match (unsaid(observed), unsaid(allowed)) {
+        match (unmentioned(observed), unmentioned(allowed)) {
             (None, None) => Ok(()),
             (Some(observed), None) => write!(f, " (seen: {observed})"),
             (None, Some(allowed)) => write!(f, " (allowed: {allowed})"),
@@ -428,7 +430,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Whether a message contains the value as a separate word.
-fn says(message: &str, value: &Value) -> bool {
+fn mentions(message: &str, value: &Value) -> bool {
     let text = match value {
         Value::Count(number) | Value::Bytes(number) => number.to_string(),
         _ => shown(value),

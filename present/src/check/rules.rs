@@ -51,7 +51,7 @@ pub fn write_rules(screen: Screen, out: &mut dyn Write) -> io::Result<()> {
 const LEVEL: usize = "violation".len();
 /// Indentation of subordinate lines.
 pub(super) const INDENT: usize = 2;
-/// The least width of a sentence beside the rule's name.
+/// The least width of a sentence next to the rule's name.
 const LEAST: usize = 40;
 
 /// Returns a value in the colour of the level.

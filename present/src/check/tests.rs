@@ -13,11 +13,11 @@ use rdmascope_wire::Xid;
 use std::sync::Arc;
 
 /// The default options.
-const ASKED: Asked = Asked { inconclusive: false, all: false, level: Level::Advice };
+const SELECTION: Selection = Selection { inconclusive: false, all: false, level: Level::Advice };
 
 /// Findings, with everything needed to write them.
 struct Found {
-    asked: Asked,
+    selection: Selection,
     tally: Tally,
     kept: Kept,
     ending: Ending,
@@ -27,22 +27,22 @@ impl Found {
     /// Creates an empty result with two connections of some packets, and at most 10 findings of
     /// each rule.
     fn new() -> Found {
-        Found::asked(ASKED, 10, &[])
+        Found::selection(SELECTION, 10, &[])
     }
 
-    fn asked(asked: Asked, most: usize, allowed: &[&str]) -> Found {
-        let tally = Tally::new(|rule| allowed.contains(&rule.id), asked.level);
+    fn selection(selection: Selection, most: usize, allowed: &[&str]) -> Found {
+        let tally = Tally::new(|rule| allowed.contains(&rule.id), selection.level);
         let files = vec![FileEnding { name: "a.pcap".into(), ..FileEnding::default() }];
         let mut ending = Ending { files, input: Some("a.pcap".into()), ..Ending::default() };
         ending.totals.packets = 100;
-        let mut found = Found { asked, tally, kept: Kept::new(most), ending };
+        let mut found = Found { selection, tally, kept: Kept::new(most), ending };
         found.tally.transactions = 239;
         found
     }
 
     fn add(&mut self, finding: Finding) {
         let place = self.tally.count(&finding, None).expect("it is of a rule");
-        if finding.verdict == Verdict::Stands || self.asked.inconclusive {
+        if finding.verdict == Verdict::Certain || self.selection.inconclusive {
             self.kept.add(&finding, place);
         }
     }
@@ -53,10 +53,10 @@ impl Found {
     }
 
     fn text(&self) -> String {
-        let Found { asked, tally, kept, ending } = self;
+        let Found { selection, tally, kept, ending } = self;
         let screen = Screen { width: 100, unicode: false, style: Style::default() };
         let mut out = Vec::new();
-        Page { asked: *asked, tally, kept, ending, screen }.write(&mut out).expect("memory takes all");
+        Page { selection: *selection, tally, kept, ending, screen }.write(&mut out).expect("in-memory write");
         let text = String::from_utf8(out).expect("it is UTF-8");
         samples::show(&text);
         text
@@ -71,7 +71,7 @@ fn finding(rule: &str, frame: u64) -> Finding {
 }
 
 #[test]
-fn findings_stand_in_the_order_of_their_weight() {
+fn findings_are_sorted_by_severity() {
     let mut found = Found::new();
     found.add(finding("credit-grant-lowered", 1));
     found.add(finding("inline-threshold", 2));
@@ -103,8 +103,8 @@ fn findings_stand_in_the_order_of_their_weight() {
 }
 
 #[test]
-fn no_more_is_kept_than_is_shown() {
-    let mut found = Found::asked(ASKED, 3, &[]);
+fn only_the_shown_findings_are_kept() {
+    let mut found = Found::selection(SELECTION, 3, &[]);
     for frame in (1..=1227).rev() {
         found.add(finding("credit-limit", frame));
     }
@@ -117,16 +117,16 @@ fn no_more_is_kept_than_is_shown() {
     }
     assert!(text.contains("violation  credit-limit  1,227 times\n"), "{text}");
     assert!(text.contains("    and 1,224 more: --most 0 shows them\n"), "{text}");
-    assert_eq!(found.tally.level(Level::Violation).stands, 1227);
+    assert_eq!(found.tally.level(Level::Violation).conclusive, 1227);
     // The limit applies whatever the user requests.
-    let mut found = Found::asked(Asked { all: true, ..ASKED }, usize::MAX, &[]);
+    let mut found = Found::selection(Selection { all: true, ..SELECTION }, usize::MAX, &[]);
     let all = Kept::MOST as u64 + 5;
     (1..=all).for_each(|frame| found.add(finding("credit-limit", frame)));
     assert!(found.text().contains("    and 5 more: --format jsonl has all\n"));
 }
 
 #[test]
-fn what_an_end_repeats_is_one_line() {
+fn repeated_findings_of_an_end_are_one_line() {
     let mut found = Found::new();
     found.kept = Kept::folding(2);
     for frame in (1..=700).rev() {
@@ -146,7 +146,7 @@ fn what_an_end_repeats_is_one_line() {
 }
 
 #[test]
-fn what_a_policy_allows_is_shown_with_its_reason() {
+fn findings_allowed_by_a_policy_show_the_reason() {
     let mut found = Found::new();
     let reason = Arc::from("until the \u{1b}server is updated");
     let allowed = finding("credit-limit", 4);
@@ -169,7 +169,7 @@ fn what_a_policy_allows_is_shown_with_its_reason() {
 }
 
 #[test]
-fn failures_of_a_policy_stand_below_the_summary() {
+fn policy_failures_follow_the_summary() {
     let mut found = Found::new();
     found.connection(&samples::connection(), Some(End::First));
     let entry = |line, outcome| PolicyEntry {
@@ -200,8 +200,8 @@ fn failures_of_a_policy_stand_below_the_summary() {
 }
 
 #[test]
-fn what_is_allowed_is_shown_and_does_not_count() {
-    let mut found = Found::asked(ASKED, 10, &["inline-threshold", "credit-limit"]);
+fn allowed_findings_are_shown_and_not_counted() {
+    let mut found = Found::selection(SELECTION, 10, &["inline-threshold", "credit-limit"]);
     found.add(finding("inline-threshold", 2));
     found.add(finding("credit-limit", 4));
     assert!(!found.tally.is_broken());
@@ -210,7 +210,7 @@ fn what_is_allowed_is_shown_and_does_not_count() {
     {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
-    let mut found = Found::asked(ASKED, 10, &["inline-threshold"]);
+    let mut found = Found::selection(SELECTION, 10, &["inline-threshold"]);
     found.add(finding("inline-threshold", 2));
     assert!(!found.tally.is_broken());
     found.add(finding("credit-limit", 4));
@@ -220,7 +220,7 @@ fn what_is_allowed_is_shown_and_does_not_count() {
 }
 
 #[test]
-fn only_violations_that_stand_break() {
+fn only_certain_violations_break_the_check() {
     let mut found = Found::new();
     found.add(finding("credit-request-zero", 1));
     found.add(finding("credit-starvation", 1));
@@ -229,7 +229,7 @@ fn only_violations_that_stand_break() {
 }
 
 #[test]
-fn what_is_inconclusive_is_counted() {
+fn inconclusive_findings_are_counted() {
     let inconclusive = || Finding { verdict: Verdict::Inconclusive, ..finding("inline-threshold", 7) };
     let mut found = Found::new();
     found.add(inconclusive());
@@ -241,18 +241,19 @@ fn what_is_inconclusive_is_counted() {
     );
     assert!(text.contains("Inconclusive: 1 of inline-threshold (--inconclusive lists them).\n"), "{text}");
     assert!(!text.contains("frame 7") && !text.contains("Next: "), "{text}");
-    let mut found = Found::asked(Asked { inconclusive: true, ..ASKED }, 10, &[]);
+    let mut found = Found::selection(Selection { inconclusive: true, ..SELECTION }, 10, &[]);
     found.add(inconclusive());
     found.add(finding("credit-limit", 9));
     let text = found.text();
-    let first = text.find("violation  credit-limit  1 time\n").expect("it stands");
-    let second = text.find("violation  inline-threshold  1 time, inconclusive\n").expect("it may");
+    let first = text.find("violation  credit-limit  1 time\n").expect("a violation");
+    let second =
+        text.find("violation  inline-threshold  1 time, inconclusive\n").expect("an inconclusive one");
     assert!(first < second && text.contains("frame 7"), "{text}");
     assert!(text.contains("Inconclusive: 1 of inline-threshold.\n"), "{text}");
 }
 
 #[test]
-fn what_the_capture_does_not_show_is_said() {
+fn limits_of_the_capture_are_reported() {
     let mut found = Found::new();
     let mut connection = samples::inferred();
     connection.requester.sent.missing_packets = 2;
@@ -285,13 +286,13 @@ fn what_the_capture_does_not_show_is_said() {
 
 /// A finding may precede the packets that show which end opened the connection.
 #[test]
-fn who_broke_a_rule() {
+fn the_breaking_end_is_named() {
     let who = |connection: &Connection, requester: Option<End>, by: End, by_requester: bool| {
         let mut found = Found::new();
         let by = Finding { by: Some(by), by_requester: Some(by_requester), ..finding("credit-limit", 4) };
         found.add(Finding { connection: Some(connection.id), ..by.clone() });
         found.connection(connection, requester);
-        found.kept.who(&by_connection(by, connection))
+        found.kept.end_of(&by_connection(by, connection))
     };
     fn by_connection(finding: Finding, connection: &Connection) -> Finding {
         Finding { connection: Some(connection.id), ..finding }
@@ -309,7 +310,7 @@ fn who_broke_a_rule() {
 }
 
 #[test]
-fn rows_say_what_is_known() {
+fn rows_show_the_known_values() {
     let shown = |finding: Finding| {
         let mut found = Found::new();
         found.add(Finding { rule: rdmascope_conformance::rule("credit-limit"), ..finding });
@@ -349,7 +350,7 @@ fn rows_say_what_is_known() {
 }
 
 #[test]
-fn the_next_step_names_what_can_be_shown() {
+fn the_next_step_is_a_show_command() {
     let next = |name: &str, finding: Finding| {
         let mut found = Found::new();
         found.ending.input = arguments(&[name]);
@@ -366,7 +367,7 @@ fn the_next_step_names_what_can_be_shown() {
 
 /// No subject has the name of a rule, because `--allow` accepts both.
 #[test]
-fn names_of_subjects_are_no_rules() {
+fn subject_names_are_not_rule_names() {
     for subject in rdmascope_conformance::SUBJECTS {
         let name = slug(subject.name);
         assert!(rdmascope_conformance::rule(&name).is_none(), "{name}");
@@ -380,7 +381,7 @@ fn explanations_fit_the_screen() {
         let screen = Screen { width, unicode: false, style: Style::default() };
         for rule in rdmascope_conformance::rules() {
             let mut out = Vec::new();
-            write_rule(rule, screen, &mut out).expect("memory takes all");
+            write_rule(rule, screen, &mut out).expect("in-memory write");
             let text = String::from_utf8(out).expect("it is UTF-8");
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             let flat = text.replace('\n', " ");
@@ -391,7 +392,7 @@ fn explanations_fit_the_screen() {
             }
         }
         let mut out = Vec::new();
-        write_rules(screen, &mut out).expect("memory takes all");
+        write_rules(screen, &mut out).expect("in-memory write");
         let text = String::from_utf8(out).expect("it is UTF-8");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         assert!(rdmascope_conformance::rules().all(|rule| text.contains(rule.id)), "{text}");
@@ -399,8 +400,8 @@ fn explanations_fit_the_screen() {
 }
 
 #[test]
-fn sources_are_named_once() {
-    let rule = rdmascope_conformance::rule("inline-threshold").expect("it is there");
+fn sources_of_one_document_are_merged() {
+    let rule = rdmascope_conformance::rule("inline-threshold").expect("the rule exists");
     assert_eq!(
         listed(rule.sources),
         "RFC 8166, sections 3.3.2 and 3.3.3; RFC 8797, section 4.2; RFC 8167, section 4.2"

@@ -23,7 +23,7 @@ fn json_rows(list: &dyn List, prefix: &str, page: &mut String) {
             Presence::Optional => ", *optional*",
         };
         let name = format!("{prefix}{}", info.name);
-        let mut meaning = said(info, kind);
+        let mut meaning = meaning_of(info, kind);
         let inner = match kind {
             Kind::Object(inner) | Kind::Objects(inner) => Some(inner),
             _ => None,
@@ -83,13 +83,13 @@ pub fn parquet_table(list: &dyn List) -> String {
 pub fn further_table(list: &dyn List) -> String {
     let mut page = "| field | type | meaning |\n|---|---|---|\n".to_owned();
     for column in flat(list).iter().filter(|column| !column.in_json) {
-        row(&mut page, &column.name, json_type(column.kind), &said(column.info(), column.kind));
+        row(&mut page, &column.name, json_type(column.kind), &meaning_of(column.info(), column.kind));
     }
     page
 }
 
 /// The meaning of a column, with its possible values.
-pub(super) fn said(info: &Info, kind: Kind) -> String {
+pub(super) fn meaning_of(info: &Info, kind: Kind) -> String {
     let mut text = info.meaning.to_owned();
     let words = if let Kind::Word(words) = kind { words } else { &[] };
     let explains = words.iter().any(|word| !word.meaning.is_empty());

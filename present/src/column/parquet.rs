@@ -1,6 +1,6 @@
 //! Columns of Parquet tables: flattened, each prefixed with the names of its enclosing objects.
 
-use super::docs::said;
+use super::docs::meaning_of;
 use super::{Kind, List, Output};
 use core::fmt;
 
@@ -100,7 +100,7 @@ fn collect(list: &dyn List, prefix: &str, meaning: &str, columns: &mut Vec<Table
             // The meaning of an object is prepended to its first column.
             let object = core::mem::take(&mut meaning);
             let space = if object.is_empty() { "" } else { " " };
-            let meaning = format!("{object}{space}{}", said(info, kind));
+            let meaning = format!("{object}{space}{}", meaning_of(info, kind));
             match kind {
                 Kind::Object(inner) => collect(inner, &name, &meaning, columns),
                 kind => {
@@ -131,7 +131,7 @@ fn shape(kind: Kind) -> (Shape, String) {
             let columns = inner.columns();
             let fields = columns.iter().filter(|(info, _)| info.is_in(Output::Parquet));
             let meanings =
-                fields.clone().map(|(info, kind)| format!(" `{}`: {}", info.name, said(info, *kind)));
+                fields.clone().map(|(info, kind)| format!(" `{}`: {}", info.name, meaning_of(info, *kind)));
             (
                 Shape::Records(fields.clone().map(|(info, kind)| (info.name, stored(*kind))).collect()),
                 meanings.collect(),

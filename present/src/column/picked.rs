@@ -59,13 +59,13 @@ impl<S: Subject> Picked<S> {
     }
 
     /// Selects the columns with these names, with objects as a whole.
-    pub fn whole(columns: &'static Columns<S>, names: &[String]) -> Picked<S> {
+    pub fn nested(columns: &'static Columns<S>, names: &[String]) -> Picked<S> {
         let all = flat(columns);
         let named: Vec<&Flat> = names.iter().filter_map(|name| find(&all, name)).collect();
         let mut picked: Vec<Flat> = Vec::new();
         for column in &named {
-            let is_there = picked.iter().any(|other| other.name == column.name);
-            if !is_there && named.iter().all(|other| !column.is_in(other)) {
+            let is_picked = picked.iter().any(|other| other.name == column.name);
+            if !is_picked && named.iter().all(|other| !column.is_in(other)) {
                 picked.push((*column).clone());
             }
         }

@@ -97,7 +97,7 @@ static THING: Columns<Thing> = {
 
 const START: Time = Time(1_763_717_400_000_000_000);
 
-fn whole() -> Thing {
+fn full() -> Thing {
     Thing {
         number: 3,
         time: Some(START.0 + 12_345_678),
@@ -129,11 +129,11 @@ fn cells(picked: &[&str], reader: CellReader, clock: Clock, things: &[Thing]) ->
 }
 
 fn json(picked: &[&str], thing: &Thing) -> String {
-    Picked::whole(&THING, &names(picked)).line(thing).to_json()
+    Picked::nested(&THING, &names(picked)).line(thing).to_json()
 }
 
 #[test]
-fn names_lead_into_objects() {
+fn names_address_fields_of_objects() {
     let found = flat(&THING);
     let all: Vec<&str> = found.iter().map(|column| column.name.as_str()).collect();
     let expected = [
@@ -176,8 +176,8 @@ fn names_lead_into_objects() {
 }
 
 #[test]
-fn programs_read_what_json_has() {
-    let (heading, lines) = cells(&[], CellReader::Program, Clock::Absolute, &[whole(), bare()]);
+fn machine_cells_have_the_json_fields() {
+    let (heading, lines) = cells(&[], CellReader::Program, Clock::Absolute, &[full(), bare()]);
     assert_eq!(heading, "number|time|name|latency_ns|tags|end.address|end.port|value");
     let expected =
         ["3|2025-11-21T09:30:00.012345678Z|a\u{fffd}b|1500000|x;y z|10.0.0.1|20049|3", "4|||||||4"];
@@ -185,22 +185,22 @@ fn programs_read_what_json_has() {
 }
 
 #[test]
-fn cells_stand_in_the_order_in_which_they_were_picked() {
+fn cells_follow_the_selected_order() {
     let picked = ["parts.length", "half", "end", "number", "parts", "latency", "number", "type"];
-    let (heading, lines) = cells(&picked, CellReader::Program, Clock::Absolute, &[whole(), bare()]);
+    let (heading, lines) = cells(&picked, CellReader::Program, Clock::Absolute, &[full(), bare()]);
     assert_eq!(heading, "parts.length|half|end.address|end.port|number|parts.handle|latency_ns|type");
     assert_eq!(lines, ["5;|1.5|10.0.0.1|20049|3|0x0000001a;0x0000001b|1500000|thing", "|2|||4|||thing"]);
 }
 
 #[test]
-fn people_read_units() {
+fn human_cells_have_units() {
     let picked = ["time", "latency", "parts.handle", "end.is_far"];
-    let (_, lines) = cells(&picked, CellReader::Person, Clock::Relative, &[whole(), bare()]);
+    let (_, lines) = cells(&picked, CellReader::Person, Clock::Relative, &[full(), bare()]);
     assert_eq!(lines, ["0.012345|1.50ms|0x0000001a;0x0000001b|yes", "-|-|-|-"]);
 }
 
 #[test]
-fn json_has_objects_with_those_fields_only() {
+fn json_objects_have_only_the_selected_fields() {
     let cases = [
         (&["number", "end.port"][..], r#"{"number":3,"end":{"port":20049}}"#, r#"{"number":4,"end":null}"#),
         (
@@ -219,8 +219,8 @@ fn json_has_objects_with_those_fields_only() {
             r#"{"end":null,"half":2.0,"value":4}"#,
         ),
     ];
-    for (picked, of_whole, of_bare) in cases {
-        assert_eq!(json(picked, &whole()), of_whole, "{picked:?}");
+    for (picked, of_full, of_bare) in cases {
+        assert_eq!(json(picked, &full()), of_full, "{picked:?}");
         assert_eq!(json(picked, &bare()), of_bare, "{picked:?}");
     }
 }
@@ -242,7 +242,7 @@ fn clocks() {
 }
 
 #[test]
-fn keys_are_in_order_and_what_is_missing_comes_last() {
+fn keys_are_ordered_and_missing_ones_come_last() {
     let order = |a: &Key, b: &Key| (a.compare(b, false), a.compare(b, true));
     use core::cmp::Ordering::{Equal, Greater, Less};
     let text = |text: &str| Key::Text(text.to_owned());
@@ -255,10 +255,10 @@ fn keys_are_in_order_and_what_is_missing_comes_last() {
     assert_eq!(order(&Key::Number(5), &Key::Missing), (Less, Less));
     assert_eq!(order(&Key::Missing, &Key::Missing), (Equal, Equal));
     let key = |name, thing: &Thing| Key::of(&Picked::cells(&THING, &names(&[name])), thing);
-    assert_eq!(key("latency", &whole()), Key::Number(1_500_000));
-    assert_eq!(key("time", &whole()), Key::Number(i128::from(START.0) + 12_345_678));
-    assert_eq!(key("end.address", &whole()), text("10.0.0.1"));
-    assert_eq!(key("half", &whole()), Key::Fraction(1.5));
+    assert_eq!(key("latency", &full()), Key::Number(1_500_000));
+    assert_eq!(key("time", &full()), Key::Number(i128::from(START.0) + 12_345_678));
+    assert_eq!(key("end.address", &full()), text("10.0.0.1"));
+    assert_eq!(key("half", &full()), Key::Fraction(1.5));
     for name in ["latency", "time", "end.address", "end.port"] {
         assert_eq!(key(name, &bare()), Key::Missing, "{name}");
     }

@@ -65,7 +65,7 @@ pub static CHECK: Columns<Judged> = {
                         tally
                             .rules
                             .iter()
-                            .filter(|count| count.stands + count.inconclusive > 0)
+                            .filter(|count| count.conclusive + count.inconclusive > 0)
                             .for_each(see);
                     },
                 }),
@@ -137,7 +137,7 @@ static LEVEL: Columns<LevelCount> = {
         name: "level",
         role: Role::Inner,
         columns: &[
-            C::new("stands", U64(|count| Some(count.stands)), "Conclusive findings."),
+            C::new("stands", U64(|count| Some(count.conclusive)), "Conclusive findings."),
             C::new("allowed", U64(|count| Some(count.allowed)), "Conclusive findings that are allowed."),
             C::new("inconclusive", U64(|count| Some(count.inconclusive)), "Findings that are inconclusive."),
         ],
@@ -165,7 +165,7 @@ static RULE_COUNT: Columns<RuleCount> = {
                 Boolean(|count| Some(count.is_allowed)),
                 "Whether `--allow` names the rule.",
             ),
-            C::new("stands", U64(|count| Some(count.stands)), "Conclusive findings."),
+            C::new("stands", U64(|count| Some(count.conclusive)), "Conclusive findings."),
             C::new("inconclusive", U64(|count| Some(count.inconclusive)), "Findings that are inconclusive."),
         ],
     }

@@ -178,7 +178,7 @@ pub static DIFFERENCE: Columns<Difference> = {
             .or_null(),
             C::new(
                 "what",
-                Text(|it, see| see(&it.what)),
+                Text(|it, see| see(&it.description)),
                 "A description of the property, in words for people. The wording may change. For `error` it \
                  is the error, for `compound` the operations.",
             ),

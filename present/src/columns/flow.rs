@@ -53,12 +53,12 @@ pub static RDMA_INTERVAL: Columns<FlowFigures> = {
             .optional(),
             C::new(
                 "packets",
-                U64(|row| Some(row.whole.sent.packets)),
+                U64(|row| Some(row.counts.sent.packets)),
                 "RDMA packets of any protocol, with CM messages. Copies count once.",
             ),
             C::new(
                 "bytes",
-                U64(|row| Some(row.whole.sent.bytes)),
+                U64(|row| Some(row.counts.sent.bytes)),
                 "Bytes after the transport headers; after the TCP header for iWARP.",
             ),
             C::new(
@@ -68,28 +68,28 @@ pub static RDMA_INTERVAL: Columns<FlowFigures> = {
             ),
             C::new(
                 "wire_bytes",
-                U64(|row| Some(row.whole.sent.wire_bytes)),
+                U64(|row| Some(row.counts.sent.wire_bytes)),
                 "Bytes of the packets on the wire, with all headers.",
             ),
             C::new(
                 "congestion_marks",
-                U64(|row| Some(row.whole.sent.congestion_marks)),
+                U64(|row| Some(row.counts.sent.congestion_marks)),
                 "Packets with ECN \"congestion experienced\", FECN or BECN. CNPs do not count.",
             ),
             C::new(
                 "notifications",
-                U64(|row| Some(row.whole.sent.notifications)),
+                U64(|row| Some(row.counts.sent.notifications)),
                 "Congestion notification packets (CNPs).",
             ),
             C::new(
                 "priority_pauses",
-                U64(|row| row.flow.is_none().then_some(row.whole.priority_pauses)),
+                U64(|row| row.flow.is_none().then_some(row.counts.priority_pauses)),
                 "Pause frames of priority-based flow control (PFC), in lines of whole intervals.",
             )
             .optional(),
             C::new(
                 "pauses",
-                U64(|row| row.flow.is_none().then_some(row.whole.pauses)),
+                U64(|row| row.flow.is_none().then_some(row.counts.pauses)),
                 "Other pause frames of Ethernet, in lines of whole intervals.",
             )
             .optional(),

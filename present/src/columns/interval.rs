@@ -182,7 +182,7 @@ pub static INTERVAL: Columns<Interval> = {
             ),
             C::new(
                 "given_up_connections",
-                U64(|interval| Some(interval.given_up)),
+                U64(|interval| Some(interval.evicted)),
                 "Connections that were evicted to bound memory. They count as ended.",
             ),
         ],
@@ -342,13 +342,13 @@ impl<'a> IntervalRow<'a> {
         IntervalRow { interval, name, figures: Some(figures), waiting: None, transport: None }
     }
 
-    fn latency(&self, which: fn(rdmascope_analysis::report::Latency) -> u64) -> Maybe<Duration> {
+    fn latency(&self, select: fn(rdmascope_analysis::report::Latency) -> u64) -> Maybe<Duration> {
         let latency = self.figures.and_then(|figures| figures.stats.latency());
-        Maybe(latency.map(|latency| Duration(which(latency))))
+        Maybe(latency.map(|latency| Duration(select(latency))))
     }
 
-    fn bytes(&self, which: fn(&Figures) -> u64) -> Maybe<Bytes> {
-        Maybe(self.figures.map(|figures| Bytes(self.interval.rate(which(figures)) as u64)))
+    fn bytes(&self, select: fn(&Figures) -> u64) -> Maybe<Bytes> {
+        Maybe(self.figures.map(|figures| Bytes(self.interval.rate(select(figures)) as u64)))
     }
 
     fn errors(&self) -> Option<u64> {

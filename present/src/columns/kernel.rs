@@ -5,12 +5,12 @@ use crate::column::Read::{
     Boolean, Fraction, Frame, Key, Nanoseconds, Objects, Offset, Shown, U32, U64, Word, Xid,
 };
 use crate::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
-use rdmascope_analysis::kernel::{self, Call, Chunks, Disagreement, KernelTrace, Point, Step, Witness};
+use rdmascope_analysis::kernel::{self, Call, Chunks, Disagreement, KernelTrace, Point, Step, TraceResults};
 use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::trace::Segment;
 
-impl Subject for Witness {
-    type Of<'a> = &'a Witness;
+impl Subject for TraceResults {
+    type Of<'a> = &'a TraceResults;
 }
 
 static ROLES: Words =
@@ -35,8 +35,8 @@ static POINTS: Words = &[
 ];
 
 /// The totals of a trace, and the match with the capture.
-pub static KERNEL: Columns<Witness> = {
-    type C = Column<Witness>;
+pub static KERNEL: Columns<TraceResults> = {
+    type C = Column<TraceResults>;
     Columns {
         name: "kernel",
         role: Role::Line,
@@ -104,7 +104,7 @@ pub static KERNEL: Columns<Witness> = {
 pub struct StepRow;
 
 impl Subject for StepRow {
-    type Of<'a> = (&'a Witness, &'a Step);
+    type Of<'a> = (&'a TraceResults, &'a Step);
 }
 
 /// A step of the transactions of one operation.
@@ -166,7 +166,7 @@ pub static KERNEL_STEP: Columns<StepRow> = {
 pub struct DisagreementRow;
 
 impl Subject for DisagreementRow {
-    type Of<'a> = (&'a Witness, &'a Disagreement);
+    type Of<'a> = (&'a TraceResults, &'a Disagreement);
 }
 
 /// A disagreement between kernel and wire.

@@ -332,7 +332,7 @@ pub static PROBLEM: Columns<Problem> = {
             C::new("count", U64(|problem| Some(problem.count)), "The number of occurrences."),
             C::new(
                 "what",
-                Shown(|problem, see| see(&problem.what())),
+                Shown(|problem, see| see(&problem.description())),
                 "A description of the problem, in words for people. The wording may change.",
             ),
             C::new("first_frame", Frame(|problem| problem.first_frame), "The packet to look at first.")

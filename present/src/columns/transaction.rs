@@ -1,8 +1,8 @@
 //! `transaction`: an RPC call and its reply.
 
+use super::capture_points::SPLIT;
 use super::message::{MESSAGE, MessageRow};
 use super::operation::{OPERATION, OperationRow};
-use super::places::SPLIT;
 use super::shared::{PAYLOAD_BYTES, SEEN, SPAN, STOP};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{

@@ -3,7 +3,7 @@
 use super::token::{Kind as TokenKind, Token, tokens};
 use super::{Expression, Mistake, Order, Test, Tree, Wanted};
 use crate::column::{Flat, Kind, List, find, flat};
-use crate::nearest::nearest;
+use crate::did_you_mean::similar;
 use glob::Pattern;
 use rdmascope_analysis::filter::{operation_names, parse_number, status_names};
 use rdmascope_analysis::paths::FilePattern;
@@ -46,8 +46,8 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn mistake(&self, at: usize, what: impl Into<String>) -> Mistake {
-        Mistake { text: self.text.to_owned(), at, what: what.into() }
+    fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
+        Mistake { text: self.text.to_owned(), at, message: message.into() }
     }
 
     /// The offset of the next token, or of the end.
@@ -117,8 +117,8 @@ impl Parser<'_> {
             return match column.kind {
                 Kind::Boolean => Ok(self.test(&column, Wanted::Boolean(true))),
                 _ => {
-                    let what = format!("==, !=, <, >, ~ or `in` is expected after {}", column.name);
-                    Err(self.mistake(self.here().max(at), what))
+                    let message = format!("==, !=, <, >, ~ or `in` is expected after {}", column.name);
+                    Err(self.mistake(self.here().max(at), message))
                 }
             };
         };
@@ -132,7 +132,7 @@ impl Parser<'_> {
         };
         let tree = match sign {
             "~" | "!~" => {
-                let wanted = like(&column, &value).map_err(|what| self.mistake(value_at, what))?;
+                let wanted = like(&column, &value).map_err(|message| self.mistake(value_at, message))?;
                 self.test(&column, wanted)
             }
             _ => self.compared(&column, order, (value_at, &value, is_quoted))?,
@@ -170,13 +170,13 @@ impl Parser<'_> {
         let column = find(self.columns, name).or(short);
         let Some(column) = column.cloned() else {
             let names = self.columns.iter().map(|column| column.name.as_str());
-            let what = match nearest(name, names).as_slice() {
+            let message = match similar(name, names).as_slice() {
                 [] => format!("{} lines have no field {name}", self.line),
                 near => {
                     format!("{} lines have no field {name}: did you mean {}?", self.line, near.join(" or "))
                 }
             };
-            return Err(self.mistake(at, what));
+            return Err(self.mistake(at, message));
         };
         if column.is_object() || matches!(column.kind, Kind::Any(..)) {
             return Err(self.mistake(at, format!("{} has fields of its own: name one of them", column.name)));
@@ -209,13 +209,13 @@ impl Parser<'_> {
         if let (Kind::U32, Order::Equal, true, Some(names)) =
             (column.kind, order, is_name, find(self.columns, &of_names).cloned())
         {
-            check("status", value, &status_names()).map_err(|what| self.mistake(at, what))?;
-            let beside = beside_status(value)
+            check("status", value, &status_names()).map_err(|message| self.mistake(at, message))?;
+            let other = status_of_another_column(value)
                 .and_then(|(name, wanted)| Some((find(self.columns, name)?.clone(), wanted)));
-            let (column, wanted) = beside.unwrap_or((names, Wanted::Status(value.to_owned())));
+            let (column, wanted) = other.unwrap_or((names, Wanted::Status(value.to_owned())));
             return Ok(self.test(&column, wanted));
         }
-        let wanted = wanted(column, order, value).map_err(|what| self.mistake(at, what))?;
+        let wanted = wanted(column, order, value).map_err(|message| self.mistake(at, message))?;
         Ok(self.test(column, wanted))
     }
 
@@ -232,7 +232,7 @@ impl Parser<'_> {
 
 /// The column and the condition for a status that is not one of the procedure: any error, a status
 /// of the RPC, or an RDMA_ERROR.
-fn beside_status(value: &str) -> Option<(&'static str, Wanted)> {
+fn status_of_another_column(value: &str) -> Option<(&'static str, Wanted)> {
     let beginning = |name: String| Pattern::new(&name).ok().map(Wanted::Like);
     let value = value.to_ascii_uppercase();
     match &value[..] {
@@ -247,7 +247,7 @@ fn beside_status(value: &str) -> Option<(&'static str, Wanted)> {
 
 /// Creates the condition of a comparison with a value.
 fn wanted(column: &Flat, order: Order, value: &str) -> Result<Wanted, String> {
-    let said = |ParseError(what): ParseError| what.to_owned();
+    let message = |ParseError(text): ParseError| text.to_owned();
     let text = |wanted: Wanted| match order {
         Order::Equal => Ok(wanted),
         _ => Err(format!("{} is not a number: compare it with ==, !=, ~ or !~", column.name)),
@@ -257,11 +257,11 @@ fn wanted(column: &Flat, order: Order, value: &str) -> Result<Wanted, String> {
             Ok(Wanted::Number(order, number(value)?))
         }
         Kind::Xid | Kind::Key | Kind::Qpn => {
-            Ok(Wanted::Number(order, parse_number(value).map_err(said)?.into()))
+            Ok(Wanted::Number(order, parse_number(value).map_err(message)?.into()))
         }
         Kind::Offset => Ok(Wanted::Number(order, number(value)?)),
-        Kind::Nanoseconds => Ok(Wanted::Number(order, parse_duration(value).map_err(said)?.into())),
-        Kind::Time => Ok(Wanted::Time(order, Moment::parse(value).map_err(said)?)),
+        Kind::Nanoseconds => Ok(Wanted::Number(order, parse_duration(value).map_err(message)?.into())),
+        Kind::Time => Ok(Wanted::Time(order, Moment::parse(value).map_err(message)?)),
         Kind::Fraction => match value.parse() {
             Ok(number) => Ok(Wanted::Fraction(order, number)),
             Err(_) => Err("a number is expected, such as 0.5".to_owned()),
@@ -296,7 +296,7 @@ fn like(column: &Flat, pattern: &str) -> Result<Wanted, String> {
         _ => return Err(format!("{} is not text: compare it with ==, !=, < or >", column.name)),
     }
     if matches!(column.name.rsplit('.').next(), Some("file" | "other_file")) {
-        return FilePattern::parse(pattern).map(Wanted::File).map_err(|ParseError(what)| what.to_owned());
+        return FilePattern::parse(pattern).map(Wanted::File).map_err(|ParseError(text)| text.to_owned());
     }
     let read = Pattern::new(pattern).map(Wanted::Like);
     read.map_err(|_| "invalid pattern: use *, ? and [...]".to_owned())
@@ -307,7 +307,7 @@ fn check(kind: &str, value: &str, names: &[&'static str]) -> Result<(), String> 
     if names.iter().any(|name| name.eq_ignore_ascii_case(value)) {
         return Ok(());
     }
-    Err(match nearest(value, names.iter().copied()).as_slice() {
+    Err(match similar(value, names.iter().copied()).as_slice() {
         [] if names.len() <= 8 => format!("{kind} is one of {}", names.join(", ")),
         [] => format!("no {kind} is called {value}"),
         near => format!("no {kind} is called {value}: did you mean {}?", near.join(" or ")),

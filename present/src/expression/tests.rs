@@ -19,7 +19,7 @@ fn read() -> Transaction {
 }
 
 #[test]
-fn what_holds() {
+fn true_expressions_match() {
     for text in [
         "op == READ",
         "op = read && latency > 249us",
@@ -47,7 +47,7 @@ fn what_holds() {
 }
 
 #[test]
-fn what_does_not_hold() {
+fn false_expressions_do_not_match() {
     for text in [
         "op == WRITE",
         "latency > 250us",
@@ -66,7 +66,7 @@ fn what_does_not_hold() {
 
 /// Like `--status`, the names include any error, the statuses of RPC, and RDMA_ERROR.
 #[test]
-fn a_status_may_be_any_error() {
+fn status_matches_every_kind_of_error() {
     let refused = Transaction { status: Some(2), ..read() };
     assert!(holds("status == error && status == NOENT && status != AUTH_ERROR", &refused));
     let error = Some(rdmascope_wire::rpcrdma::Error::Chunk);
@@ -80,7 +80,7 @@ fn a_status_may_be_any_error() {
 
 /// `&&` binds more tightly than `||`, and `!` more tightly than both.
 #[test]
-fn what_binds() {
+fn operators_have_precedence() {
     for (text, expected) in [
         ("op == READ || op == READ && op == WRITE", true),
         ("(op == READ || op == READ) && op == WRITE", false),
@@ -93,7 +93,7 @@ fn what_binds() {
 }
 
 #[test]
-fn files_are_compared_with_patterns_of_paths() {
+fn files_match_path_patterns() {
     let mut transaction = read();
     let directory = transaction.details.keep(b"dir");
     let name = transaction.details.keep(b"a.dat");
@@ -108,8 +108,8 @@ fn files_are_compared_with_patterns_of_paths() {
 }
 
 #[test]
-fn a_mistake_is_shown_where_it_is() {
-    for (text, what, at) in [
+fn mistakes_have_a_position() {
+    for (text, part, at) in [
         ("", "the name of a field is expected", 0),
         ("op == ", "a value is expected", 6),
         ("op == RAED", "no operation is called RAED: did you mean READ", 6),
@@ -134,25 +134,25 @@ fn a_mistake_is_shown_where_it_is() {
         ("é == 1", "transaction lines have no field é", 0),
     ] {
         let Err(mistake) = Where::parse(text, &TRANSACTION) else { panic!("{text} is read") };
-        assert!(mistake.what.contains(what), "{text}: {mistake}");
+        assert!(mistake.message.contains(part), "{text}: {mistake}");
         assert_eq!(mistake.at, at, "{text}: {mistake}");
         assert!(mistake.to_string().ends_with('^'));
     }
     let deep = format!("{}op == READ{}", "(".repeat(65), ")".repeat(65));
-    assert_eq!(parse(&deep, &TRANSACTION).unwrap_err().what, "too deep");
-    assert!(parse(&"!".repeat(5000), &TRANSACTION).unwrap_err().what.contains("4096 bytes"));
+    assert_eq!(parse(&deep, &TRANSACTION).unwrap_err().message, "too deep");
+    assert!(parse(&"!".repeat(5000), &TRANSACTION).unwrap_err().message.contains("4096 bytes"));
 }
 
 #[test]
-fn the_place_is_below_the_character() {
+fn the_caret_is_below_the_mistake() {
     let mistake = Where::parse("file ~ 'é' && lateny > 1ms", &TRANSACTION).err().unwrap();
     let lines: Vec<_> = mistake.to_string().lines().map(str::to_owned).collect();
-    let place = lines[2].chars().position(|character| character == '^').unwrap();
-    assert_eq!(lines[1].chars().skip(place).take(6).collect::<String>(), "lateny");
+    let column = lines[2].chars().position(|character| character == '^').unwrap();
+    assert_eq!(lines[1].chars().skip(column).take(6).collect::<String>(), "lateny");
 }
 
 #[test]
-fn other_lines_have_other_fields() {
+fn fields_depend_on_the_line_type() {
     assert!(parse("opcode ~ 'RDMA READ*' && psn > 5", &PACKET).is_ok());
     assert!(parse("requester.address == 10.0.0.1 && state == closed", &CONNECTION).is_ok());
     assert!(parse("op == READ", &PACKET).is_err());
@@ -161,7 +161,7 @@ fn other_lines_have_other_fields() {
 proptest! {
     /// Any text is an expression, or a mistake that can be shown.
     #[test]
-    fn any_text(text in "\\PC{0,60}") {
+    fn any_text_parses_or_is_a_mistake(text in "\\PC{0,60}") {
         if let Err(mistake) = parse(&text, &TRANSACTION) {
             prop_assert!(mistake.at <= text.len());
             prop_assert!(mistake.to_string().contains('^'));
@@ -170,7 +170,7 @@ proptest! {
 
     /// The same holds for texts made of the words of expressions.
     #[test]
-    fn any_words(words in proptest::collection::vec(
+    fn any_words_parse_or_are_a_mistake(words in proptest::collection::vec(
         prop_oneof!["op", "latency", "file", "==", "!=", "~", ">", "5ms", "READ", "&&", "\\|\\|", "!", "\\(", "\\)", "in", ",", "'a*'", "not", "and"], 0..30)) {
         let text = words.join(" ");
         match parse(&text, &TRANSACTION) {

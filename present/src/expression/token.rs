@@ -27,10 +27,11 @@ const LONGEST: usize = 4096;
 
 /// Splits an expression into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
-    let mistake = |at: usize, what: &str| Mistake { text: text.to_owned(), at, what: what.to_owned() };
+    let mistake =
+        |at: usize, message: &str| Mistake { text: text.to_owned(), at, message: message.to_owned() };
     if text.len() > LONGEST {
-        let what = format!("the expression is longer than {LONGEST} bytes");
-        return Err(Mistake { text: String::new(), at: 0, what });
+        let message = format!("the expression is longer than {LONGEST} bytes");
+        return Err(Mistake { text: String::new(), at: 0, message });
     }
     let mut found = Vec::new();
     let mut at = 0;

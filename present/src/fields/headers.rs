@@ -19,7 +19,7 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
     let bytes = packet.record.data;
     let mut found = Vec::new();
     let frame =
-        frame::dissect_telling(&packet.record, config, &mut |header, place| found.push((header, place)));
+        frame::dissect_reporting(&packet.record, config, &mut |header, place| found.push((header, place)));
     let mut fields = Vec::new();
     for (header, place) in &found {
         match header {
@@ -35,8 +35,8 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
     let end = found.last().map_or(0, |(_, place)| place.end);
     match frame {
         Ok(_) if end < bytes.len() => {
-            let behind = format!("{} bytes after the last header", bytes.len() - end);
-            fields.push(Field::new("behind", behind, end..bytes.len()));
+            let value = format!("{} bytes after the last header", bytes.len() - end);
+            fields.push(Field::new("behind", value, end..bytes.len()));
         }
         Ok(_) => {}
         Err(Other::Stop(stop)) => fields.push(Field::stop(stop, stop_base(&stop, &found))),
@@ -52,7 +52,7 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
     fields
 }
 
-/// The start of the header in which `stop` occurred: see [`frame::dissect_telling`].
+/// The start of the header in which `stop` occurred: see [`frame::dissect_reporting`].
 fn stop_base(stop: &Stop, found: &[(Header, Range<usize>)]) -> usize {
     let extension = |header: &Header| matches!(header, Header::Ipv6Extension(_));
     match found.iter().rev().find(|(header, _)| !extension(header)) {
@@ -61,8 +61,12 @@ fn stop_base(stop: &Stop, found: &[(Header, Range<usize>)]) -> usize {
     }
 }
 
-fn other(what: &str, end: usize, bytes: &[u8]) -> Field {
-    Field::new("payload", format!("{} bytes: {what}", bytes.len().saturating_sub(end)), end..bytes.len())
+fn other(description: &str, end: usize, bytes: &[u8]) -> Field {
+    Field::new(
+        "payload",
+        format!("{} bytes: {description}", bytes.len().saturating_sub(end)),
+        end..bytes.len(),
+    )
 }
 
 /// The BTH, its extension headers, and the payload.
@@ -89,8 +93,8 @@ fn transport(
             return;
         }
     };
-    let behind = extensions(headers, bytes, at + Bth::LENGTH, fields);
-    payload(packet, headers, bytes, behind, transaction, fields);
+    let payload_start = extensions(headers, bytes, at + Bth::LENGTH, fields);
+    payload(packet, headers, bytes, payload_start, transaction, fields);
 }
 
 fn bth_value(name: &str, value: Value<'_>) -> Option<String> {
@@ -161,22 +165,22 @@ fn payload(
     transaction: Option<&Transaction>,
     fields: &mut Vec<Field>,
 ) {
-    let there = headers.payload.len();
-    let end = at + there;
-    let cut = (there as u64) < u64::from(headers.payload_length);
+    let length = headers.payload.len();
+    let end = at + length;
+    let cut = (length as u64) < u64::from(headers.payload_length);
     let is_mad = headers.bth.destination_qp == Qpn(1) && headers.bth.opcode == Opcode::UD_SEND_ONLY;
     if is_mad {
         fields.extend(management(&bytes[..end], at, cut));
     } else if let Content::RpcRdma(_) = headers.content {
         let operation = headers.bth.opcode.operation();
-        let goes_on = operation.is_some_and(|operation| operation == Operation::SendFirst);
-        let send = SendBytes { bytes: headers.payload, base: at, cut, goes_on };
+        let continues = operation.is_some_and(|operation| operation == Operation::SendFirst);
+        let send = SendBytes { bytes: headers.payload, base: at, cut, continues };
         fields.extend(rpc::send(send, transaction));
-    } else if there > 0 {
-        fields.push(Field::new("payload", what_it_is(packet, headers), at..end));
+    } else if length > 0 {
+        fields.push(Field::new("payload", payload_description(packet, headers), at..end));
     }
     if cut {
-        let missing = u64::from(headers.payload_length) - there as u64;
+        let missing = u64::from(headers.payload_length) - length as u64;
         fields.push(Field::known("cut", format!("{missing} more bytes were on the wire")));
     }
     if end < bytes.len() {
@@ -186,16 +190,16 @@ fn payload(
 }
 
 /// Describes the payload of a packet that begins no message.
-fn what_it_is(packet: &Packet<'_>, headers: &Headers<'_>) -> String {
+fn payload_description(packet: &Packet<'_>, headers: &Headers<'_>) -> String {
     let length = headers.payload.len();
-    let what = match headers.bth.opcode.operation() {
+    let description = match headers.bth.opcode.operation() {
         Some(operation) if operation.is_send() => "of a Send",
         Some(operation) if operation.is_write() => "of an RDMA Write",
         Some(operation) if operation.is_read_response() => "of an RDMA Read response",
         _ if !packet.of_connection => "outside of any connection",
         _ => return format!("{length} bytes"),
     };
-    format!("{length} bytes {what}")
+    format!("{length} bytes {description}")
 }
 
 /// A MAD, and the CM message in it.

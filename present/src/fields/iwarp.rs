@@ -71,13 +71,13 @@ pub(super) fn segment(
             }
         });
     }
-    let behind = bytes.len().min(base.saturating_add(segment.payload.len()));
-    if end < behind {
-        let what = match packet.contents {
+    let payload_end = bytes.len().min(base.saturating_add(segment.payload.len()));
+    if end < payload_end {
+        let description = match packet.contents {
             Some(_) => "repeated, or not recognized as an FPDU",
             None => segment.traffic().and_then(Traffic::name).unwrap_or("TCP data"),
         };
-        fields.push(unknown(what, end..behind));
+        fields.push(unknown(description, end..payload_end));
     }
     let cut = u64::from(segment.payload_length) - segment.payload.len() as u64;
     if cut > 0 {
@@ -85,8 +85,8 @@ pub(super) fn segment(
     }
 }
 
-fn unknown(what: &str, place: Range<usize>) -> Field {
-    Field::new("payload", format!("{} bytes: {what}", place.len()), place)
+fn unknown(description: &str, place: Range<usize>) -> Field {
+    Field::new("payload", format!("{} bytes: {description}", place.len()), place)
 }
 
 fn header(segment: &Segment<'_>, bytes: &[u8]) -> Field {
@@ -147,15 +147,15 @@ impl Shown<'_> {
             _ => None,
         };
         let mut children = by_layout(StartFrame::LAYOUT, bytes, at, show);
-        let mut behind = at + StartFrame::LENGTH;
-        let (depths, _) = frame.private_data(bytes.get(behind..).unwrap_or_default());
+        let mut data_start = at + StartFrame::LENGTH;
+        let (depths, _) = frame.private_data(bytes.get(data_start..).unwrap_or_default());
         if depths.is_some() {
-            let fields = by_layout(ReadDepths::LAYOUT, bytes, behind, |_, _| None);
-            let end = behind + ReadDepths::LENGTH;
-            children.push(Field::new("Enhanced connection setup", "RFC 6581", behind..end).with(fields));
-            behind = end;
+            let fields = by_layout(ReadDepths::LAYOUT, bytes, data_start, |_, _| None);
+            let end = data_start + ReadDepths::LENGTH;
+            children.push(Field::new("Enhanced connection setup", "RFC 6581", data_start..end).with(fields));
+            data_start = end;
         }
-        children.extend(consumer_data(bytes, behind));
+        children.extend(consumer_data(bytes, data_start));
         let name = if frame.is_request() { "MPA Request" } else { "MPA Reply" };
         let value = if frame.rejected { "the connection is rejected" } else { "" };
         Field::new(name, value, place).with(children)
@@ -194,11 +194,11 @@ impl Shown<'_> {
             }
         }
         let mut value = described(&fpdu.header);
-        for (is_so, said) in
+        for (applies, remark) in
             [(!fpdu.begins, "begun in an earlier segment"), (fpdu.is_inferred, "position inferred")]
         {
-            if is_so {
-                value = format!("{value}; {said}");
+            if applies {
+                value = format!("{value}; {remark}");
             }
         }
         Field::new("FPDU", value, place).with(children)
@@ -209,13 +209,13 @@ impl Shown<'_> {
     fn ddp(&self, fpdu: &Fpdu) -> Vec<Field> {
         let begin = fpdu.place.start;
         let header = begin + LENGTH_FIELD..begin + LENGTH_FIELD + fpdu.header.length();
-        let there = self.place(&header);
+        let header_place = self.place(&header);
         let is_together =
-            fpdu.begins && !self.has_marker(&(begin..header.end)) && there.len() == header.len();
+            fpdu.begins && !self.has_marker(&(begin..header.end)) && header_place.len() == header.len();
         let (own, at);
         let bytes = if is_together {
-            at = there.start;
-            &self.bytes[..there.end]
+            at = header_place.start;
+            &self.bytes[..header_place.end]
         } else {
             own = match &fpdu.header {
                 Header::Tagged(header) => header.to_bytes().to_vec(),
@@ -237,7 +237,7 @@ impl Shown<'_> {
         } else {
             fields.iter_mut().for_each(|field| (field.range, field.mask) = (None, None));
         }
-        let range = is_together.then_some(there);
+        let range = is_together.then_some(header_place);
         children.push(Field { name: "DDP and RDMAP".into(), range, children: fields, ..Field::default() });
         children
     }
@@ -248,7 +248,7 @@ impl Shown<'_> {
         let is_front = fpdu.data_offset == 0
             && matches!(fpdu.header, Header::Untagged(header) if header.message_offset == 0)
             && !self.has_marker(&fpdu.data);
-        let there = &self.bytes[..data.end];
+        let bytes = &self.bytes[..data.end];
         let cut = data.len() < fpdu.data.len();
         match opcode {
             Opcode::Send
@@ -257,39 +257,39 @@ impl Shown<'_> {
             | Opcode::SendWithSolicitedEventAndInvalidate
                 if is_front && self.speaks_rpc =>
             {
-                let bytes = &there[data.start..];
-                let goes_on = !fpdu.header.control().last || fpdu.data.len() < fpdu.length as usize;
-                let send = SendBytes { bytes, base: data.start, cut, goes_on };
+                let bytes = &bytes[data.start..];
+                let continues = !fpdu.header.control().last || fpdu.data.len() < fpdu.length as usize;
+                let send = SendBytes { bytes, base: data.start, cut, continues };
                 let xid = xdr::Reader::new(bytes, Layer::RpcRdma).u32();
                 rpc::send(send, self.transaction.filter(|transaction| Ok(transaction.xid.0) == xid))
             }
             Opcode::ReadRequest if is_front => {
-                let mut fields = by_layout(ReadRequest::LAYOUT, there, data.start, ddp_value);
+                let mut fields = by_layout(ReadRequest::LAYOUT, bytes, data.start, ddp_value);
                 fields.extend(stop(data.len(), ReadRequest::LENGTH, data.start));
                 fields
             }
-            Opcode::Terminate if is_front => self.terminate(there, data),
+            Opcode::Terminate if is_front => self.terminate(bytes, data),
             _ => {
                 let (from, to) = (fpdu.data_offset, fpdu.data_offset as usize + fpdu.data.len());
                 let part = format!("{} bytes of {}", fpdu.data.len(), with_article(opcode));
                 let value = match fpdu.length as usize {
-                    whole if whole == fpdu.data.len() => part,
-                    whole => format!("{part}: {from} to {to} of {whole} in this FPDU"),
+                    total if total == fpdu.data.len() => part,
+                    total => format!("{part}: {from} to {to} of {total} in this FPDU"),
                 };
                 vec![Field::new("data", value, data)]
             }
         }
     }
 
-    fn terminate(&self, there: &[u8], data: Range<usize>) -> Vec<Field> {
-        let mut fields = by_layout(Terminate::LAYOUT, there, data.start, ddp_value);
+    fn terminate(&self, bytes: &[u8], data: Range<usize>) -> Vec<Field> {
+        let mut fields = by_layout(Terminate::LAYOUT, bytes, data.start, ddp_value);
         fields.extend(stop(data.len(), Terminate::LENGTH, data.start));
-        let Ok(terminate) = Terminate::parse(&there[data.start..]) else { return fields };
+        let Ok(terminate) = Terminate::parse(&bytes[data.start..]) else { return fields };
         fields.push(Field::known("reason", iwarp::failure(terminate).to_string()));
-        let behind = data.start + Terminate::LENGTH..data.end;
-        if !behind.is_empty() {
-            let value = format!("{} bytes: length and headers of the segment at fault", behind.len());
-            fields.push(Field::new("Terminated", value, behind));
+        let rest = data.start + Terminate::LENGTH..data.end;
+        if !rest.is_empty() {
+            let value = format!("{} bytes: length and headers of the segment at fault", rest.len());
+            fields.push(Field::new("Terminated", value, rest));
         }
         fields
     }

@@ -19,7 +19,7 @@ use walk::Fields;
 
 /// A message before reduction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Whole<'a> {
+pub(crate) struct Unreduced<'a> {
     /// The bytes, up to the last captured one.
     pub(crate) bytes: &'a [u8],
     /// The length on the wire.
@@ -28,7 +28,7 @@ pub(crate) struct Whole<'a> {
     pub(crate) captured: &'a Intervals,
 }
 
-impl Whole<'_> {
+impl Unreduced<'_> {
     /// Whether the whole range was captured.
     pub(crate) fn holds(&self, range: &Range<usize>) -> bool {
         let (from, to) = (range.start as u64, range.end as u64);
@@ -41,18 +41,18 @@ impl Whole<'_> {
 pub(super) fn fields(
     transaction: &Transaction,
     of_reply: bool,
-    whole: Whole<'_>,
+    unreduced: Unreduced<'_>,
     at: usize,
 ) -> Option<Vec<Field>> {
     let protection = match transaction.security? {
         Security::None | Security::Sys | Security::Gss => Protection::None,
         Security::GssIntegrity => Protection::Integrity,
-        Security::GssPrivacy => return Some(encrypted(whole, at)),
+        Security::GssPrivacy => return Some(encrypted(unreduced, at)),
         // The arguments that set up a context are not those of the procedure.
         Security::GssControl(_) | Security::Other(_) => return None,
     };
     let (language, of) = described(transaction, of_reply)?;
-    Some(walk(language, of, protection, whole, at))
+    Some(walk(language, of, protection, unreduced, at))
 }
 
 /// Reports every value of the arguments or results that begin at byte `at` of the call or the
@@ -60,30 +60,30 @@ pub(super) fn fields(
 pub(crate) fn leaves(
     transaction: &Transaction,
     of_reply: bool,
-    whole: Whole<'_>,
+    unreduced: Unreduced<'_>,
     at: usize,
-    tell: impl FnMut(&Value<'_>, Leaf, Range<usize>),
+    report: impl FnMut(&Value<'_>, Leaf, Range<usize>),
 ) {
     if let Some((language, of)) = described(transaction, of_reply) {
-        let end = usize::try_from(whole.length).unwrap_or(usize::MAX);
+        let end = usize::try_from(unreduced.length).unwrap_or(usize::MAX);
         // The walk ends at the first value that cannot be parsed.
-        let _ = Walk::new(language, whole.bytes, end, at, Leaves { whole, tell }).whole(of);
+        let _ = Walk::new(language, unreduced.bytes, end, at, Leaves { unreduced, report }).root(of);
     }
 }
 
 /// The visitor of [`leaves`].
 struct Leaves<'a, F> {
-    whole: Whole<'a>,
-    tell: F,
+    unreduced: Unreduced<'a>,
+    report: F,
 }
 
 impl<F: FnMut(&Value<'_>, Leaf, Range<usize>)> Visitor for Leaves<'_, F> {
     fn holds(&self, range: Range<usize>) -> bool {
-        self.whole.holds(&range)
+        self.unreduced.holds(&range)
     }
 
     fn leaf(&mut self, value: &Value<'_>, leaf: Leaf, extent: &Extent) -> Walked {
-        (self.tell)(value, leaf, extent.value.clone());
+        (self.report)(value, leaf, extent.value.clone());
         Ok(())
     }
 }
@@ -115,10 +115,10 @@ fn walk(
     language: &'static Language,
     of: &'static Type,
     protection: Protection,
-    whole: Whole<'_>,
+    unreduced: Unreduced<'_>,
     at: usize,
 ) -> Vec<Field> {
-    let mut walk = Fields::walk(language, whole, at);
+    let mut walk = Fields::walk(language, unreduced, at);
     match protection {
         Protection::None => walk::all(&mut walk, of),
         Protection::Integrity => walk::integrity(&mut walk, of),
@@ -126,9 +126,9 @@ fn walk(
     walk.visitor.into_fields()
 }
 
-fn encrypted(whole: Whole<'_>, at: usize) -> Vec<Field> {
+fn encrypted(unreduced: Unreduced<'_>, at: usize) -> Vec<Field> {
     // The language is irrelevant, because no type is looked up.
-    let mut walk = Fields::walk(&NFS4, whole, at);
+    let mut walk = Fields::walk(&NFS4, unreduced, at);
     walk::privacy(&mut walk);
     walk.visitor.into_fields()
 }

@@ -23,15 +23,15 @@ pub struct SendBytes<'a> {
     /// Whether the capture truncated the Send.
     pub cut: bool,
     /// Whether the Send continues in other packets.
-    pub goes_on: bool,
+    pub continues: bool,
 }
 
 /// The bytes of the call's or the reply's Send, up to the first one that was not captured.
 pub fn send_bytes(transaction: &Transaction, of_reply: bool) -> &[u8] {
     let content = transaction.exchange.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
     content.map_or(&[], |content| {
-        let whole = usize::try_from(content.captured.front()).unwrap_or(usize::MAX);
-        &content.bytes[..whole.min(content.bytes.len())]
+        let captured = usize::try_from(content.captured.front()).unwrap_or(usize::MAX);
+        &content.bytes[..captured.min(content.bytes.len())]
     })
 }
 
@@ -41,7 +41,7 @@ pub fn of_send(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8])
     let bytes = send_bytes(transaction, of_reply);
     let Some(message) = message.as_ref().filter(|_| !bytes.is_empty()) else { return (Vec::new(), &[]) };
     let cut = (bytes.len() as u64) < u64::from(message.send_length);
-    (send(SendBytes { bytes, base: 0, cut, goes_on: false }, Some(transaction)), bytes)
+    (send(SendBytes { bytes, base: 0, cut, continues: false }, Some(transaction)), bytes)
 }
 
 /// The fields of a message in a chunk, up to the first byte that was not captured. Empty if the
@@ -51,15 +51,15 @@ pub fn of_message(transaction: &Transaction, of_reply: bool, piece: &Piece) -> V
     if header.as_ref().is_none_or(|header| header.procedure != Procedure::Nomsg) {
         return Vec::new();
     }
-    let whole = usize::try_from(piece.captured.front()).unwrap_or(usize::MAX).min(piece.bytes.len());
-    let cut = (whole as u64) < piece.length;
-    let stream = SendBytes { bytes: &piece.bytes[..whole], base: 0, cut, goes_on: false };
+    let captured = usize::try_from(piece.captured.front()).unwrap_or(usize::MAX).min(piece.bytes.len());
+    let cut = (captured as u64) < piece.length;
+    let stream = SendBytes { bytes: &piece.bytes[..captured], base: 0, cut, continues: false };
     message(stream, Some(transaction), false)
 }
 
 /// Returns the headers of a Send, and the fields of its message as far as `transaction` has them.
 pub fn send(send: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
-    let mut words = Words::new(send.bytes, Layer::RpcRdma, send.base, send.cut || send.goes_on);
+    let mut words = Words::new(send.bytes, Layer::RpcRdma, send.base, send.cut || send.continues);
     let mut called = Procedure::Unknown(u32::MAX);
     let header = words.group("RPC-over-RDMA", |words| {
         let (procedure, version) = fixed(words)?;
@@ -77,7 +77,7 @@ pub fn send(send: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field
         let range = at..at + stream.len();
         fields.push(Field::new("rest", format!("{} bytes after the header", stream.len()), range));
     }
-    if send.goes_on {
+    if send.continues {
         fields.push(Field::known("continued", "the Send continues in later packets"));
     }
     fields
@@ -162,7 +162,7 @@ fn error(words: &mut Words<'_>) -> Result<(), Stop> {
 /// The RPC message at the start of a Payload stream, or a message before reduction if `is_reduced`
 /// is false.
 fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced: bool) -> Vec<Field> {
-    let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.goes_on);
+    let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.continues);
     let (mut of_reply, mut has_body) = (None, true);
     let read = words.group("RPC", |words| {
         words.word("xid", hex)?;
@@ -187,8 +187,8 @@ fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced:
     let Some(of_reply) = of_reply.filter(|_| read.is_ok()) else { return fields };
     if !has_body {
         if rest > 0 {
-            let what = format!("{rest} bytes after a reply that has no results");
-            fields.push(Field::new("rest", what, at..at + rest));
+            let value = format!("{rest} bytes after a reply that has no results");
+            fields.push(Field::new("rest", value, at..at + rest));
         }
         return fields;
     }
@@ -223,9 +223,10 @@ fn every_field(
     is_reduced: bool,
 ) -> Option<Vec<Field>> {
     let message = transaction.message(of_reply)?;
-    let whole = nfs::Whole { bytes: &message.bytes, length: message.length, captured: &message.captured };
+    let unreduced =
+        nfs::Unreduced { bytes: &message.bytes, length: message.length, captured: &message.captured };
     // Chunks never contain parts of the RPC header.
-    let fields = nfs::fields(transaction, of_reply, whole, at - stream.base)?;
+    let fields = nfs::fields(transaction, of_reply, unreduced, at - stream.base)?;
     let header = if of_reply { &transaction.reply } else { &transaction.call };
     let header_length = header.as_ref().map_or(0, |header| u64::from(header.header_length));
     let layout = if is_reduced { transaction.layout(of_reply) } else { Vec::new() };
@@ -407,11 +408,11 @@ fn item(item: Item) -> String {
     format!("{}, {place}, at byte {position} of the unreduced message", Bytes(length.into()))
 }
 
-fn counted(count: usize, what: &str) -> String {
+fn counted(count: usize, noun: &str) -> String {
     match count {
         0 => "empty".to_owned(),
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }
 

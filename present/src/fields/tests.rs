@@ -170,7 +170,7 @@ fn expectations(sample: &str) -> BTreeMap<u64, BTreeMap<String, Vec<Place>>> {
         let fields = frames.entry(number(0) as u64).or_default();
         fields.entry(columns[1].to_owned()).or_default().push(place);
     }
-    assert!(!frames.is_empty(), "{path} holds nothing");
+    assert!(!frames.is_empty(), "{path} is empty");
     frames
 }
 
@@ -212,7 +212,7 @@ fn shows(field: &Field, value: u64) -> bool {
 }
 
 #[test]
-fn fields_are_where_tshark_finds_them() {
+fn field_positions_match_tshark() {
     let mut compared = 0;
     let mut differences = Vec::new();
     let captures =
@@ -232,7 +232,7 @@ fn fields_are_where_tshark_finds_them() {
             let mut all = Vec::new();
             flat(&fields, &[], &mut all);
             let erf = fields.iter().find(|field| field.name == "Endace ERF");
-            let behind_erf = erf.and_then(|field| field.range.clone()).map_or(0, |place| place.end);
+            let erf_end = erf.and_then(|field| field.range.clone()).map_or(0, |place| place.end);
             for (name, header, field_name) in NAMES {
                 let Some(expected) = expected.get(name) else { continue };
                 let ours: Vec<&Field> = all
@@ -247,7 +247,7 @@ fn fields_are_where_tshark_finds_them() {
                 let mut expected = expected.clone();
                 // tshark does not count the ERF header as part of the frame.
                 for (start, ..) in &mut places {
-                    *start = start.saturating_sub(behind_erf);
+                    *start = start.saturating_sub(erf_end);
                 }
                 // tshark has no positions for the fields of that header, and reports four bytes for
                 // each field of an MPLS label.
@@ -281,7 +281,7 @@ fn fields_are_where_tshark_finds_them() {
 }
 
 /// Checks that every range in a tree is within the bytes. Returns the number of fields.
-fn holds(fields: &[Field], end: usize) -> usize {
+fn check_ranges(fields: &[Field], end: usize) -> usize {
     let inside = |field: &Field| {
         if let Some(range) = &field.range {
             assert!(
@@ -289,13 +289,13 @@ fn holds(fields: &[Field], end: usize) -> usize {
                 "{field:?} of {end}"
             );
         }
-        1 + holds(&field.children, end)
+        1 + check_ranges(&field.children, end)
     };
     fields.iter().map(inside).sum()
 }
 
 #[test]
-fn any_bytes_give_a_tree() {
+fn any_bytes_give_a_valid_tree() {
     let mut header = Builder::new(Xid(7), 1, Procedure::Msg);
     let segment = Segment { handle: Rkey(1), length: 4096, offset: 0x1000 };
     header.reads = vec![ReadSegment { position: 100, target: segment }; 2];
@@ -319,7 +319,7 @@ fn any_bytes_give_a_tree() {
     call.build(&mut message);
     message.extend_from_slice(&[0; 12]);
     let tree = |bytes: &[u8]| {
-        let send = rpc::SendBytes { bytes, base: 0, cut: false, goes_on: false };
+        let send = rpc::SendBytes { bytes, base: 0, cut: false, continues: false };
         rpc::send(send, None)
     };
     let stops = |fields: &[Field]| {
@@ -327,12 +327,12 @@ fn any_bytes_give_a_tree() {
         flat(fields, &[], &mut all);
         all.iter().filter(|(_, field)| field.stop.is_some()).count()
     };
-    let whole = tree(&message);
-    assert_eq!(stops(&whole), 0);
-    assert!(holds(&whole, message.len()) > 60);
+    let full = tree(&message);
+    assert_eq!(stops(&full), 0);
+    assert!(check_ranges(&full, message.len()) > 60);
     for length in 0..message.len() - 12 {
         let cut = tree(&message[..length]);
-        holds(&cut, length);
+        check_ranges(&cut, length);
         // A message may end after the header. Any other end is within something.
         assert_eq!(stops(&cut), usize::from(length != header_length(&message)), "{length}");
     }
@@ -341,7 +341,7 @@ fn any_bytes_give_a_tree() {
             let mut changed = message.clone();
             changed[at] = byte;
             let fields = tree(&changed);
-            assert!(holds(&fields, changed.len()) < 2 * changed.len());
+            assert!(check_ranges(&fields, changed.len()) < 2 * changed.len());
             let mut out = Vec::new();
             let screen = Screen { width: 80, unicode: false, style: Style::default() };
             screen::tree(&fields, &changed, screen, &mut out).unwrap();

@@ -2,12 +2,12 @@
 
 use super::write_line;
 use crate::columns::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
-use rdmascope_analysis::kernel::Witness;
+use rdmascope_analysis::kernel::TraceResults;
 use std::io::{self, Write};
 
 /// Writes the lines of a trace: totals, steps, and disagreements with the capture; without a
 /// capture, its transactions.
-pub fn write_witness(witness: &Witness, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_witness(witness: &TraceResults, out: &mut dyn Write) -> io::Result<()> {
     write_line(out, &KERNEL.of(witness))?;
     for step in &witness.steps {
         write_line(out, &KERNEL_STEP.of((witness, step)))?;

@@ -4,8 +4,8 @@ use super::write_line;
 use crate::columns::{
     CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, REPLIES, WAY,
 };
+use rdmascope_analysis::capture_points::EndToEnd;
 use rdmascope_analysis::ending::Ending;
-use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::report::Report;
 use std::io::{self, Write};
 
@@ -34,8 +34,8 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut dyn Write) -> io
 
 /// Writes the comparison of several capture points: the points, the paths between them, and the
 /// times of operations.
-pub fn write_places(told: &EndToEnd, out: &mut dyn Write) -> io::Result<()> {
-    let EndToEnd { tally, splits } = told;
+pub fn write_places(end_to_end: &EndToEnd, out: &mut dyn Write) -> io::Result<()> {
+    let EndToEnd { tally, splits } = end_to_end;
     for place in tally.places().places.iter().enumerate() {
         write_line(out, &PLACE.of(place))?;
     }

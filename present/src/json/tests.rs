@@ -106,7 +106,7 @@ fn a_transaction() {
 }
 
 #[test]
-fn a_transaction_of_which_little_is_known() {
+fn a_transaction_with_unknown_values() {
     let mut lost = samples::read(3, 10);
     lost.procedure = None;
     lost.call = None;
@@ -248,7 +248,7 @@ fn judged() -> [Value; 2] {
 }
 
 #[test]
-fn rules_and_what_was_judged() {
+fn rules_and_checks() {
     let [rule, check] = judged();
     for (line, pointer, expected) in [
         (&rule, "/type", json!("rule")),
@@ -338,7 +338,7 @@ fn the_report() {
 
 /// A reader may close the pipe, which must be distinguishable from a full disk.
 #[test]
-fn a_broken_pipe_stays_one() {
+fn a_broken_pipe_keeps_its_error_kind() {
     struct Broken;
     impl Write for Broken {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {

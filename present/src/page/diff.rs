@@ -29,7 +29,7 @@ const LETTERS: [&str; 2] = ["A", "B"];
 /// Width of the description column, if there is room. A longer description gets a line of its own.
 const WIDTH: usize = 52;
 /// Width of the columns after the description.
-const BEHIND: usize = 2 + 1 + COLUMN + 1 + COLUMN + 1 + 8;
+const VALUES: usize = 2 + 1 + COLUMN + 1 + COLUMN + 1 + 8;
 /// Width of the column of probabilities.
 const CHANCE: usize = 11;
 /// Width of the latency columns and their result, after the name of the operation.
@@ -57,18 +57,18 @@ impl Text<'_> {
         }
         let out = &mut Folding::new(out, self.style);
         let width =
-            self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND + CHANCE).min(WIDTH));
+            self.style.width().map_or(WIDTH, |width| width.saturating_sub(VALUES + CHANCE).min(WIDTH));
         let title = self.style.bold(Left("What differs most", width + 2));
         writeln!(out, "{title}{}{:>CHANCE$}", padded("A", "B", "B/A"), "by chance")?;
         for difference in certain {
             let [a, b] = difference.sides.each_ref().map(|measure| Shown(measure).to_string());
-            let what = match difference.operation {
-                Some(pair) => format!("{pair}: {}", difference.what),
-                None => difference.what.clone(),
+            let description = match difference.operation {
+                Some(pair) => format!("{pair}: {}", difference.description),
+                None => difference.description.clone(),
             };
-            match what.chars().count() <= width {
-                true => write!(out, "  {what:width$}")?,
-                false => write!(out, "  {what}\n  {:width$}", "")?,
+            match description.chars().count() <= width {
+                true => write!(out, "  {description:width$}")?,
+                false => write!(out, "  {description}\n  {:width$}", "")?,
             }
             let change = Change(difference).to_string();
             writeln!(out, "{}{:>CHANCE$}", padded(&a, &b, &change), Chance(difference.chance).to_string())?;
@@ -79,7 +79,7 @@ impl Text<'_> {
 
     /// The width of the description column.
     fn width(&self) -> usize {
-        self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND).min(WIDTH))
+        self.style.width().map_or(WIDTH, |width| width.saturating_sub(VALUES).min(WIDTH))
     }
 
     fn write_all(&self, histograms: usize, out: &mut dyn Write) -> io::Result<()> {
@@ -165,18 +165,18 @@ impl Text<'_> {
             Area::Transactions | Area::Conformance | Area::Transport | Area::Errors
         );
         let is_worse = is_bad && difference.verdict == Verdict::Differs && is_more_in_b(difference);
-        let what = match difference.operation {
-            Some(pair) => format!("{pair}: {}", difference.what),
-            None => difference.what.clone(),
+        let description = match difference.operation {
+            Some(pair) => format!("{pair}: {}", difference.description),
+            None => difference.description.clone(),
         };
         if [&a, &b].into_iter().any(|value| value.chars().count() > COLUMN) {
             let b = self.style.red_if(is_worse, &b);
-            return writeln!(out, "  {what}\n    A {a}\n    B {b}  {change}");
+            return writeln!(out, "  {description}\n    A {a}\n    B {b}  {change}");
         }
         let width = self.width();
-        match what.chars().count() <= width {
-            true => write!(out, "  {what:width$}")?,
-            false => write!(out, "  {what}\n  {:width$}", "")?,
+        match description.chars().count() <= width {
+            true => write!(out, "  {description:width$}")?,
+            false => write!(out, "  {description}\n  {:width$}", "")?,
         }
         writeln!(out, "{}", self.style.red_if(is_worse, columns(&a, &b, &change)))
     }

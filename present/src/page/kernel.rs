@@ -4,18 +4,18 @@ use crate::fold::Folding;
 use crate::grid::{Grid, Group, Row};
 use crate::text::{Maybe, Style};
 use core::fmt::{self, Display};
-use rdmascope_analysis::kernel::{Disagreement, Role, Step, Witness};
+use rdmascope_analysis::kernel::{Disagreement, Role, Step, TraceResults};
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
 use rdmascope_wire::Xid;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// The most disagreements that are listed individually.
-const MOST_TOLD: usize = 20;
+const MOST_LISTED: usize = 20;
 
 /// The section about a kernel trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'a>(pub &'a Witness);
+pub struct Text<'a>(pub &'a TraceResults);
 
 impl Text<'_> {
     /// Writes the section. Without a capture, it is the whole output.
@@ -33,7 +33,7 @@ impl Text<'_> {
     }
 
     fn write_summary(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        for Said { name, text, is_warning } in self.summary() {
+        for Property { name, text, is_warning } in self.summary() {
             match is_warning {
                 true => writeln!(out, "  {name:14}{}", style.yellow(text))?,
                 false => writeln!(out, "  {name:14}{text}")?,
@@ -43,10 +43,10 @@ impl Text<'_> {
     }
 
     /// The properties of the trace as a whole, one per line.
-    pub fn summary(self) -> Vec<Said> {
+    pub fn summary(self) -> Vec<Property> {
         let trace = &self.0.trace;
-        let mut said = Vec::new();
-        let mut row = |name, text: String, is_warning| said.push(Said { name, text, is_warning });
+        let mut properties = Vec::new();
+        let mut row = |name, text: String, is_warning| properties.push(Property { name, text, is_warning });
         let unknown = match trace.unknown {
             0 => String::new(),
             unknown => format!(", {} of unknown types", Number(unknown)),
@@ -71,20 +71,20 @@ impl Text<'_> {
         if !self.0.has_capture {
             let calls = Counted(trace.calls.len() as u64, "transaction");
             row("origin", format!("kernel: {calls} as seen by this host; no packets"), false);
-            return said;
+            return properties;
         }
         let (clock, is_warning) = self.tied();
         row("clock", clock, is_warning);
         let joined = &self.0.joined;
         let mut parts = vec![format!("{} matched by XID", Number(joined.joined))];
-        for (count, what) in [
+        for (count, description) in [
             (joined.only_in_trace, "missing from the capture"),
             (joined.only_in_capture, "missing from the trace"),
             (joined.ambiguous, "with an ambiguous XID"),
             (joined.outside, "at other times or on other connections"),
         ] {
             if count > 0 {
-                parts.push(format!("{} {what}", Number(count)));
+                parts.push(format!("{} {description}", Number(count)));
             }
         }
         row("transactions", parts.join(", "), false);
@@ -100,7 +100,7 @@ impl Text<'_> {
             let steps = Counted(self.0.backward_steps, "step");
             row("left out", format!("{steps} that would end before they begin"), true);
         }
-        said
+        properties
     }
 
     /// Describes the clock offset, and whether this is a warning.
@@ -188,7 +188,7 @@ impl Text<'_> {
         }
         let mut rows = Vec::new();
         for steps in self.0.by_operation() {
-            let whole = Step::total_of(steps).max(1) as f64;
+            let total = Step::total_of(steps).max(1) as f64;
             let operation = self.0.operation(&steps[0]);
             rows.push(Row::Title(format!("{}: {}", steps[0].role.title(), Plain(operation))));
             for step in steps {
@@ -199,7 +199,7 @@ impl Text<'_> {
                 ];
                 let times = [step.minimum(), step.percentile(50), step.percentile(99), step.maximum()];
                 cells.extend(times.map(|time| Duration(time).to_string()));
-                cells.push(format!("{:.1}", step.total() as f64 * 100.0 / whole));
+                cells.push(format!("{:.1}", step.total() as f64 * 100.0 / total));
                 rows.push(Row::Cells(step.holds(), cells.into_iter().map(|cell| (cell, false)).collect()));
             }
         }
@@ -226,17 +226,17 @@ impl Text<'_> {
         for (about, count) in &self.0.counts {
             writeln!(out, "  {}  {}", style.red(format_args!("{:>10}", Number(*count))), about.word())?;
         }
-        for one in self.0.disagreements.iter().take(MOST_TOLD) {
-            writeln!(out, "    {}", Told(one))?;
+        for one in self.0.disagreements.iter().take(MOST_LISTED) {
+            writeln!(out, "    {}", Line(one))?;
         }
         let all: u64 = self.0.counts.values().sum();
-        match all.checked_sub(MOST_TOLD as u64) {
+        match all.checked_sub(MOST_LISTED as u64) {
             Some(further) if further > 0 => {
                 writeln!(
                     out,
                     "    and {} more: --format jsonl has up to {}",
                     Number(further),
-                    Witness::MOST_DISAGREEMENTS
+                    TraceResults::MOST_DISAGREEMENTS
                 )
             }
             _ => Ok(()),
@@ -246,7 +246,7 @@ impl Text<'_> {
 
 /// A named property of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Property {
     /// The name of the property.
     pub name: &'static str,
     /// The text of the property.
@@ -256,11 +256,11 @@ pub struct Said {
 }
 
 /// A disagreement as one line.
-struct Told<'a>(&'a Disagreement);
+struct Line<'a>(&'a Disagreement);
 
-impl Display for Told<'_> {
+impl Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Told(one) = *self;
+        let Line(one) = *self;
         write!(
             f,
             "xid {} {}: kernel {}",

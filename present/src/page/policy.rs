@@ -8,9 +8,9 @@ use std::io::{self, Write};
 
 /// Writes the name and the outcome of the policy, and a line for each entry that fails.
 pub fn write(policed: &Policed, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
-    let asked = policed.entries.len() as u64;
-    let asked = if asked == 1 { "1 entry".to_owned() } else { format!("{} entries", Number(asked)) };
-    let came = match policed.failures() {
+    let entries = policed.entries.len() as u64;
+    let entries = if entries == 1 { "1 entry".to_owned() } else { format!("{} entries", Number(entries)) };
+    let outcome = match policed.failures() {
         0 => "met".to_owned(),
         failures => screen.style.red(Counted(failures, "failure")).to_string(),
     };
@@ -18,7 +18,7 @@ pub fn write(policed: &Policed, screen: Screen, out: &mut dyn Write) -> io::Resu
         Some(width) => writeln!(out, "{}", folded(&text, width, Some(2))),
         None => writeln!(out, "{text}"),
     };
-    line(format!("Policy {} ({asked}): {came}.", Plain(&policed.file)))?;
+    line(format!("Policy {} ({entries}): {outcome}.", Plain(&policed.file)))?;
     let failures = policed.entries.iter().filter(|entry| entry.fails());
     failures.into_iter().try_for_each(|entry| line(format!("  {}", Plain(policed.named(entry)))))
 }

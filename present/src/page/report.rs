@@ -173,7 +173,7 @@ impl Text<'_> {
                     Group::Capture => style.yellow(format_args!("{count:>10}")).to_string(),
                     _ => style.red(format_args!("{count:>10}")).to_string(),
                 };
-                write!(out, "  {count}  {}", problem.what())?;
+                write!(out, "  {count}  {}", problem.description())?;
                 if let Some(frame) = problem.first_frame {
                     write!(out, "; first in frame {frame}")?;
                 }
@@ -311,11 +311,13 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
     match ending.files.as_slice() {
         [file] => row("end", &End(file, style)),
         _ => {
-            let files = ending.files_told();
-            let told = files.told.iter().map(|file| format!("{}: {}", Plain(file.title()), End(file, style)));
-            told.chain(files.others_said())
+            let files = ending.listed_files();
+            let listed =
+                files.listed.iter().map(|file| format!("{}: {}", Plain(file.title()), End(file, style)));
+            listed
+                .chain(files.others_text())
                 .enumerate()
-                .try_for_each(|(index, said)| row(if index == 0 { "files" } else { "" }, &said))
+                .try_for_each(|(index, text)| row(if index == 0 { "files" } else { "" }, &text))
         }
     }
 }

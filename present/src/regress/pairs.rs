@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_with_the_first() {
+    fn equal_keys_are_paired_in_order() {
         let (expected, found) = (lines(&["a", "b", "a", "c"]), lines(&["x", "a", "b", "a", "a"]));
         let mut pairs = Pairs::new(&expected, &found);
         pairs.pair(|_, line| line["key"].as_str());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn few_have_moved() {
+    fn the_fewest_lines_are_moved() {
         for (order, moved) in [
             (&["a", "b", "c", "d"][..], &[][..]),
             (&["b", "c", "d", "a"], &[("a", 1, 4)]),
@@ -146,12 +146,12 @@ mod tests {
             let (expected, found) = (lines(&["a", "b", "c", "d"]), lines(order));
             let mut pairs = Pairs::new(&expected, &found);
             pairs.pair(|_, line| line["key"].as_str());
-            let told: Vec<_> = pairs
+            let actual: Vec<_> = pairs
                 .moved()
                 .iter()
                 .map(|it| (it.line["key"].as_str().unwrap(), it.expected, it.found))
                 .collect();
-            assert_eq!(told, moved, "{order:?}");
+            assert_eq!(actual, moved, "{order:?}");
         }
     }
 }

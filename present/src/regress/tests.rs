@@ -18,7 +18,7 @@ fn transaction(number: u64, connection: u64, xid: &str, time: &str) -> Value {
 }
 
 /// A short form of each difference.
-fn told(comparison: &Comparison) -> Vec<String> {
+fn summaries(comparison: &Comparison) -> Vec<String> {
     let subject = |line: &Line| {
         ["type", "connection", "xid"]
             .iter()
@@ -27,7 +27,7 @@ fn told(comparison: &Comparison) -> Vec<String> {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    let told = |difference: &Difference| {
+    let summary = |difference: &Difference| {
         let subject = subject(&difference.of);
         match &difference.change {
             Change::Missing => format!("missing {subject}"),
@@ -41,15 +41,15 @@ fn told(comparison: &Comparison) -> Vec<String> {
         }
     };
     assert_eq!(comparison.count, comparison.differences.len() as u64);
-    comparison.differences.iter().map(told).collect()
+    comparison.differences.iter().map(summary).collect()
 }
 
 fn differences(expected: &[Value], found: &[Value]) -> Vec<String> {
-    told(&compare(&lines(expected), &lines(found), usize::MAX))
+    summaries(&compare(&lines(expected), &lines(found), usize::MAX))
 }
 
 #[test]
-fn one_connection_more_in_front_is_one_difference() {
+fn an_added_first_connection_is_one_difference() {
     let expected = [
         connection(1, "10.0.0.1", "t1"),
         connection(2, "10.0.0.2", "t2"),
@@ -72,7 +72,7 @@ fn one_connection_more_in_front_is_one_difference() {
 }
 
 #[test]
-fn a_transaction_on_another_connection_is_the_same_transaction() {
+fn transactions_are_matched_across_connections() {
     let expected =
         [connection(1, "10.0.0.1", "t1"), connection(2, "10.0.0.2", "t2"), transaction(1, 1, "0x1", "t3")];
     let mut found = expected.clone();
@@ -91,7 +91,7 @@ fn a_transaction_on_another_connection_is_the_same_transaction() {
 }
 
 #[test]
-fn an_xid_used_again_is_told_apart_by_its_time() {
+fn reused_xids_are_distinguished_by_time() {
     let expected = [
         connection(1, "10.0.0.1", "t1"),
         transaction(1, 1, "0x1", "t3"),
@@ -107,7 +107,7 @@ fn an_xid_used_again_is_told_apart_by_its_time() {
 }
 
 #[test]
-fn a_new_field_is_told_once_and_a_field_of_few_lines_where_it_is() {
+fn new_fields_are_reported_once_per_line_type() {
     let expected =
         [connection(1, "10.0.0.1", "t1"), transaction(1, 1, "0x1", "t3"), transaction(2, 1, "0x2", "t4")];
     let mut found = expected.clone();
@@ -122,7 +122,7 @@ fn a_new_field_is_told_once_and_a_field_of_few_lines_where_it_is() {
 }
 
 #[test]
-fn one_entry_more_in_a_list_is_one_difference() {
+fn an_added_list_entry_is_one_difference() {
     let with = |operations: Value| {
         let mut transaction = transaction(1, 1, "0x1", "t3");
         transaction["operations"] = operations;
@@ -137,7 +137,7 @@ fn one_entry_more_in_a_list_is_one_difference() {
 }
 
 #[test]
-fn an_order_that_changes_is_told_of_those_that_moved() {
+fn a_changed_order_reports_only_the_moved_lines() {
     let expected: Vec<Value> = [connection(1, "10.0.0.1", "t1")]
         .into_iter()
         .chain((1..=5).map(|number| transaction(number, 1, &format!("0x{number}"), "t3")))
@@ -149,7 +149,7 @@ fn an_order_that_changes_is_told_of_those_that_moved() {
 }
 
 #[test]
-fn lines_of_types_yet_unknown_are_not_passed_over() {
+fn lines_of_unknown_types_are_compared() {
     let remark = |text: &str| json!({"type": "remark", "text": text});
     let expected = [remark("one"), remark("two"), remark("two")];
     assert_eq!(differences(&expected, &[remark("two"), remark("two"), remark("one")]), [""; 0]);
@@ -165,7 +165,7 @@ fn finding(rule: &str, connection: u64, xid: &str, transaction: Option<u64>, fra
 }
 
 #[test]
-fn a_finding_more_or_less_is_one_difference() {
+fn an_added_or_missing_finding_is_one_difference() {
     let expected = [
         connection(1, "10.0.0.1", "t1"),
         transaction(1, 1, "0x1", "t3"),
@@ -193,7 +193,7 @@ fn a_finding_more_or_less_is_one_difference() {
 }
 
 #[test]
-fn a_finding_is_the_same_whatever_the_numbers_of_connection_and_transaction() {
+fn findings_are_matched_despite_renumbering() {
     let expected = [
         connection(1, "10.0.0.1", "t1"),
         transaction(1, 1, "0x1", "t3"),
@@ -217,7 +217,7 @@ fn a_finding_is_the_same_whatever_the_numbers_of_connection_and_transaction() {
 }
 
 #[test]
-fn a_finding_that_changed_is_told_field_by_field() {
+fn a_changed_finding_is_reported_field_by_field() {
     let expected = [connection(1, "10.0.0.1", "t1"), finding("limit", 1, "0x1", None, &[10, 12])];
     let mut found = expected.clone();
     found[1]["frames"] = json!([11, 13]);
@@ -238,7 +238,7 @@ fn a_finding_that_changed_is_told_field_by_field() {
 }
 
 #[test]
-fn there_is_a_limit() {
+fn the_number_of_differences_is_limited() {
     let expected: Vec<Value> =
         (1..=9).map(|number| transaction(number, 1, &format!("0x{number}"), "t3")).collect();
     let comparison = compare(&lines(&expected), &lines(&[]), 4);
@@ -246,7 +246,7 @@ fn there_is_a_limit() {
 }
 
 #[test]
-fn broken_expectations_are_told_with_their_line() {
+fn broken_expectations_report_their_line() {
     let capture = r#"{"type":"capture"}"#;
     for (text, line, part) in [
         (String::new(), 1, "empty"),

@@ -101,14 +101,14 @@ impl Counts {
             false => write!(out, ", {different} different, {} without expectation", self.no_expectation)?,
         }
         write!(out, ", {} unreadable", self.unreadable)?;
-        for (count, what) in [
+        for (count, description) in [
             (self.broken, "with a broken expectation"),
             (self.other_files, "not the file that MANIFEST lists"),
             (self.absent, "listed but absent"),
             (self.unlisted, "not listed"),
         ] {
             if count > 0 {
-                write!(out, ", {count} {what}")?;
+                write!(out, ", {count} {description}")?;
             }
         }
         if self.no_capture > 0 {

@@ -79,11 +79,11 @@ pub fn mark(rule: &Rule, verdict: Verdict) -> String {
 
 /// The legend of a mark.
 pub fn legend(verdict: Verdict) -> String {
-    let what = match verdict {
-        Verdict::Stands => "evidence of a finding",
+    let meaning = match verdict {
+        Verdict::Certain => "evidence of a finding",
         Verdict::Inconclusive => "evidence of a finding that is inconclusive",
     };
-    format!("{} {what}", sign(verdict))
+    format!("{} {meaning}", sign(verdict))
 }
 
 /// Writes text in the colour of a finding: red for a violation, yellow for a warning.
@@ -95,8 +95,8 @@ pub fn paint(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match (verdict, rule.level) {
-        (Verdict::Stands, Level::Violation) => write!(out, "{}", style.red(text)),
-        (Verdict::Stands, Level::Warning) => write!(out, "{}", style.yellow(text)),
-        (Verdict::Stands, Level::Advice) | (Verdict::Inconclusive, _) => write!(out, "{text}"),
+        (Verdict::Certain, Level::Violation) => write!(out, "{}", style.red(text)),
+        (Verdict::Certain, Level::Warning) => write!(out, "{}", style.yellow(text)),
+        (Verdict::Certain, Level::Advice) | (Verdict::Inconclusive, _) => write!(out, "{text}"),
     }
 }

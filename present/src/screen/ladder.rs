@@ -3,9 +3,9 @@
 use super::{Screen, findings, wrapped};
 use crate::ladder::{Ladder, Rung, RungKind};
 use core::fmt::{self, Display};
+use rdmascope_analysis::capture_points::Pass;
 use rdmascope_analysis::findings::ByFrame;
 use rdmascope_analysis::names::PartName;
-use rdmascope_analysis::places::Pass;
 use rdmascope_analysis::replies::Pull;
 use rdmascope_analysis::units::{Bytes, Counted, Duration};
 use rdmascope_conformance::{Rule, Verdict};
@@ -124,7 +124,7 @@ fn draw(
             write!(out, "; {} marks longer gaps", drawing.strokes.left_out)?;
         }
         writeln!(out)?;
-        for verdict in [Verdict::Stands, Verdict::Inconclusive] {
+        for verdict in [Verdict::Certain, Verdict::Inconclusive] {
             if marked.contains(&verdict) {
                 writeln!(out, "{:LEFT$}{}", "", findings::legend(verdict))?;
             }
@@ -225,7 +225,7 @@ impl Drawing {
     }
 }
 
-/// The label of a rung: its operation and what it moved.
+/// The label of a rung: its operation and the data that it moved.
 fn text(rung: &Rung, transaction: &Transaction) -> String {
     let mut text = rung.title(transaction).to_string();
     if let (RungKind::Step(kind) | RungKind::Again(kind), Some(piece)) = (rung.kind, rung.piece) {
@@ -234,9 +234,9 @@ fn text(rung: &Rung, transaction: &Transaction) -> String {
             text.push_str(&format!(" of {} at {}", PartName(piece.part), piece.offset));
         }
     }
-    let asks =
+    let is_read_request =
         matches!(rung.kind, RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest));
-    if rung.extent > 1 && !asks {
+    if rung.extent > 1 && !is_read_request {
         // Positions of TCP count bytes, not packets.
         if !rung.position.counts_bytes() {
             text.push_str(&format!(", {}", Counted(rung.extent.into(), "packet")));
@@ -313,8 +313,8 @@ struct Share {
 }
 
 impl Share {
-    fn of(&self, whole: u128) -> u128 {
-        u128::from(self.time) * whole / u128::from(self.latency.max(1))
+    fn of(&self, total: u128) -> u128 {
+        u128::from(self.time) * total / u128::from(self.latency.max(1))
     }
 }
 

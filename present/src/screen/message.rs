@@ -46,17 +46,17 @@ pub fn view(
 
 fn bytes(stretch: &Stretch<'_>, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let start = stretch.extent.start;
-    let there = |index: usize| {
+    let is_present = |index: usize| {
         let at = start + index as u64;
         let before = stretch.missing.partition_point(|(start, _)| *start <= at);
         before.checked_sub(1).is_none_or(|last| stretch.missing[last].1 <= at)
     };
     let Range { start: from, end: to } = stretch.left_out.clone();
     if from == to {
-        return rows(stretch.bytes, start, there, out);
+        return rows(stretch.bytes, start, is_present, out);
     }
-    rows(&stretch.bytes[..from], start, there, out)?;
+    rows(&stretch.bytes[..from], start, is_present, out)?;
     let dots = if screen.unicode { "\u{2026}" } else { "..." };
     writeln!(out, "{dots}     {} bytes left out: --full shows them", Number((to - from) as u64))?;
-    rows(&stretch.bytes[to..], start + to as u64, |index| there(to + index), out)
+    rows(&stretch.bytes[to..], start + to as u64, |index| is_present(to + index), out)
 }

@@ -39,13 +39,13 @@ impl fmt::Display for Known<'_> {
         };
         f.write_str("its traffic: ")?;
         let mut separator = "";
-        for (there, what) in [
+        for (is_present, name) in [
             (evidence.acknowledged_psn, "acknowledged PSNs"),
             (evidence.xid, "XIDs"),
             (evidence.rkey, "advertised memory"),
         ] {
-            if there {
-                write!(f, "{separator}{what}")?;
+            if is_present {
+                write!(f, "{separator}{name}")?;
                 separator = " and ";
             }
         }

@@ -28,7 +28,7 @@ fn table(write: impl FnOnce(&mut Vec<u8>)) -> String {
 }
 
 #[test]
-fn of_connections() {
+fn connections() {
     let text = table(|out| {
         TextTable::new(&CONNECTION).write_heading(Style::default(), out).unwrap();
         let other = Connection { protocol: Some(Protocol::SmbDirect), ..samples::inferred() };
@@ -47,7 +47,7 @@ fn of_connections() {
 }
 
 #[test]
-fn of_transactions() {
+fn transactions() {
     let mut lost = samples::compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Read], 0, 31, 1);
     lost.reply = None;
     lost.status = None;
@@ -181,7 +181,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
 }
 
 #[test]
-fn of_packets() {
+fn packets() {
     let text = table(|out| {
         TextTable::new(&PACKET).write_heading(Style::default(), out).unwrap();
         with_packets(|packet| TextTable::new(&PACKET).write_row(packet, SETTING, out).unwrap());

@@ -67,8 +67,8 @@ impl fmt::Display for Remarks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let transaction = self.0.transaction;
         let mut separator = "";
-        let mut remark = |f: &mut fmt::Formatter<'_>, what: fmt::Arguments<'_>| {
-            let written = write!(f, "{separator}{what}");
+        let mut remark = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
+            let written = write!(f, "{separator}{text}");
             separator = "; ";
             written
         };
@@ -88,17 +88,17 @@ impl fmt::Display for Remarks<'_> {
                 remark(f, format_args!("{long}"))?;
             }
         }
-        for (bytes, what) in
+        for (bytes, verb) in
             [(transaction.timing.read_bytes, "read"), (transaction.timing.written_bytes, "written")]
         {
             if bytes > 0 {
-                remark(f, format_args!("{} {what}", Bytes(bytes)))?;
+                remark(f, format_args!("{} {verb}", Bytes(bytes)))?;
             }
         }
         let mut missing = [&transaction.call, &transaction.reply].into_iter().flatten();
         if missing.any(|message| !message.missing.is_empty()) {
-            let what = if transaction.memory_unseen { "data not captured" } else { "bytes missing" };
-            remark(f, format_args!("{what}"))?;
+            let problem = if transaction.memory_unseen { "data not captured" } else { "bytes missing" };
+            remark(f, format_args!("{problem}"))?;
         } else if transaction.capture_gap {
             remark(f, format_args!("gap in the capture"))?;
         }

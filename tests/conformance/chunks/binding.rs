@@ -2,8 +2,8 @@
 
 use super::reply::{getattr, refuse};
 use super::{
-    FOREIGN, READ_OF_SIX, WRITE, arguments_at, basic, change_call, change_reply, found, large, plain,
-    plain_calls, results_at, send_of, stands, version_3,
+    FOREIGN, READ_OF_SIX, WRITE, arguments_at, basic, change_call, change_reply, found, is_conclusive, large,
+    plain, plain_calls, results_at, send_of, version_3,
 };
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::Value;
@@ -210,16 +210,16 @@ pub(crate) fn seal(capture: &mut Capture, xid: u32, procedure: u32) {
 }
 
 #[test]
-fn a_position_on_either_side_of_the_item_is_told() {
+fn position_before_or_after_the_item_is_found() {
     for position in [4, 172, 180, 188] {
         let alter = |capture: &mut Capture| super::read::set_positions(capture, [position; 4]);
-        assert!(stands(&found(large, alter, "binding-argument")), "{position}");
+        assert!(is_conclusive(&found(large, alter, "binding-argument")), "{position}");
     }
 }
 
 /// RFC 8166, section 8.2.2: a credential is not reduced.
 #[test]
-fn a_read_chunk_in_a_credential_is_found() {
+fn read_chunk_in_a_credential_is_found() {
     let alter = |capture: &mut Capture| {
         change_call(capture, WRITE_3, |call| {
             let length = call.word(28);
@@ -228,11 +228,11 @@ fn a_read_chunk_in_a_credential_is_found() {
         });
     };
     let finding = found(version_3, alter, "binding-argument");
-    assert!(stands(&finding), "{finding:?}");
+    assert!(is_conclusive(&finding), "{finding:?}");
 }
 
 #[test]
-fn of_an_unknown_program_no_item_is_known() {
+fn unknown_program_has_no_known_items() {
     let alter = |capture: &mut Capture| super::read::set_positions(capture, [172; 4]);
     for id in ["binding-argument", "read-chunk-length"] {
         assert!(found(super::read::unknown, alter, id).is_empty(), "{id}");
@@ -247,14 +247,14 @@ fn sealed_arguments_have_no_items() {
 }
 
 #[test]
-fn a_second_read_chunk_behind_all_items_is_on_none() {
+fn second_read_chunk_after_all_items_is_found() {
     // The data of the WRITE is in the first chunk, and the arguments are parsed completely.
     let alter = |capture: &mut Capture| {
         super::read::set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16]);
         change_call(capture, WRITE, |call| call.set_word(172, 3 * 131_072));
     };
     let finding = found(large, alter, "binding-argument");
-    assert!(stands(&finding), "{finding:?}");
+    assert!(is_conclusive(&finding), "{finding:?}");
     assert_eq!(finding.len(), 1, "the first chunk is where it belongs");
     // RFC 8267, section 6.4.2: a server need not accept a second one either.
     let finding = found(large, alter, "binding-complexity");
@@ -264,7 +264,7 @@ fn a_second_read_chunk_behind_all_items_is_on_none() {
 
 /// RFC 8166, section 6.1: a call that reduces an item that is not DDP-eligible is refused.
 #[test]
-fn an_error_for_a_call_that_reduces_what_is_not_eligible_is_right() {
+fn err_chunk_is_right_for_an_ineligible_item() {
     let refused = |is_wrong: bool| {
         let alter = |capture: &mut Capture| {
             let xid = getattr(capture);
@@ -283,7 +283,7 @@ fn an_error_for_a_call_that_reduces_what_is_not_eligible_is_right() {
 
 /// After the last possible result no chunk can be used, whether or not the reply can be parsed.
 #[test]
-fn a_used_chunk_beyond_all_results_holds_none_whatever_the_reply_says() {
+fn used_chunk_beyond_all_results_is_found() {
     let alter = |capture: &mut Capture| {
         let xid = plain(capture);
         change_call(capture, xid, |call| call.writes.push(vec![FOREIGN]));
@@ -292,12 +292,12 @@ fn a_used_chunk_beyond_all_results_holds_none_whatever_the_reply_says() {
             reply.payload.truncate(reply.payload.len() - 4);
         });
     };
-    assert!(stands(&found(large, alter, "binding-result")));
+    assert!(is_conclusive(&found(large, alter, "binding-result")));
 }
 
-/// RDMA_DONE is no call, whatever its XID.
+/// RDMA_DONE with the XID of a refused call is no call.
 #[test]
-fn done_is_no_retry() {
+fn rdma_done_is_no_retry() {
     let mut capture = version_3();
     let xid = getattr(&capture);
     refuse(&mut capture, xid);
@@ -310,7 +310,7 @@ fn done_is_no_retry() {
 
 /// Each refused call is remembered, not only the last one.
 #[test]
-fn the_first_of_two_refused_calls_may_not_come_again() {
+fn first_of_two_refused_calls_must_not_be_retried() {
     let alter = |capture: &mut Capture| {
         let calls = plain_calls(capture, 1);
         let (first, second, later) = (calls[0], calls[1], calls[calls.len() - 1]);
@@ -325,13 +325,13 @@ fn the_first_of_two_refused_calls_may_not_come_again() {
         }
     };
     let finding = found(version_3, alter, "binding-retry");
-    assert!(finding.len() == 1 && stands(&finding), "{finding:?}");
+    assert!(finding.len() == 1 && is_conclusive(&finding), "{finding:?}");
 }
 
 /// RFC 8267, section 6.4.2: a server need not process more than sixteen segments, and may answer
 /// GARBAGE_ARGS.
 #[test]
-fn garbage_arguments_are_right_where_a_chunk_list_is_too_complex() {
+fn garbage_args_is_right_for_a_complex_chunk_list() {
     let garbage = |segments: u32| {
         let alter = |capture: &mut Capture| {
             let xid = plain(capture);
@@ -344,6 +344,6 @@ fn garbage_arguments_are_right_where_a_chunk_list_is_too_complex() {
 }
 
 #[test]
-fn sixteen_segments_are_few_enough() {
+fn sixteen_segments_are_allowed() {
     assert!(found(large, |capture| offer_segments(capture, 16), "binding-complexity").is_empty());
 }

@@ -22,32 +22,32 @@ fn is_about_chunks(finding: &Finding) -> bool {
     .any(|prefix| rule(finding).id.starts_with(prefix))
 }
 
-fn raises_nothing(what: &str, capture: &Capture) {
+fn assert_no_finding(label: &str, capture: &Capture) {
     let found: Vec<String> =
         findings(capture).iter().filter(|finding| is_about_chunks(finding)).map(line).collect();
-    assert!(found.is_empty(), "{what}: {found:#?}");
+    assert!(found.is_empty(), "{label}: {found:#?}");
 }
 
 #[test]
-fn controls_raise_nothing() {
+fn unusual_but_correct_chunks_give_no_finding() {
     for control in [basic, large, version_3] {
         let capture = control();
         for (end, kind) in [(SERVER, opcode::WRITE_FIRST), (CLIENT, opcode::SEND_ONLY)] {
-            let is_it = |packet: &&rdmascope_tests::pcap::Packet| {
+            let is_wanted = |packet: &&rdmascope_tests::pcap::Packet| {
                 packet.is_rc() && packet.source() == end && packet.opcode() == kind
             };
-            let first = capture.packets.iter().filter(is_it).nth(3).expect("the session has several");
+            let first = capture.packets.iter().filter(is_wanted).nth(3).expect("the session has several");
             let mut wrapped = capture.clone();
             mutate::shift_psn(&mut wrapped, end, 2 * PSNS - 1 - first.psn());
-            raises_nothing("a PSN wrap", &wrapped);
+            assert_no_finding("a PSN wrap", &wrapped);
         }
 
         let is_write = |packet: &rdmascope_tests::pcap::Packet| {
             packet.is_rc() && (opcode::WRITE_FIRST..=opcode::WRITE_ONLY).contains(&packet.opcode())
         };
-        raises_nothing("every RDMA WRITE twice", &mutate::repeat(&capture, is_write));
-        raises_nothing("every packet twice", &mutate::repeat(&capture, |_| true));
-        raises_nothing("no CM", &mutate::without_cm(&capture));
+        assert_no_finding("every RDMA WRITE twice", &mutate::repeat(&capture, is_write));
+        assert_no_finding("every packet twice", &mutate::repeat(&capture, |_| true));
+        assert_no_finding("no CM", &mutate::without_cm(&capture));
 
         let first = capture
             .packets
@@ -57,7 +57,7 @@ fn controls_raise_nothing() {
         let last = capture.packets[first..].iter().position(|packet| packet.opcode() == opcode::WRITE_LAST);
         let mut moved = capture.clone();
         mutate::reorder(&mut moved, first + last.expect("it has an end"), first);
-        raises_nothing("a LAST before its FIRST", &moved);
+        assert_no_finding("a LAST before its FIRST", &moved);
 
         // Consecutive calls use the same handles. Offsets differ in their upper half, which is the
         // XID.
@@ -73,9 +73,9 @@ fn controls_raise_nothing() {
 }
 
 #[test]
-fn many_connections_at_once_raise_nothing() {
+fn concurrent_connections_give_no_finding() {
     let mut second = large();
     mutate::readdress(&mut second, CLIENT, core::net::Ipv4Addr::new(10, 77, 0, 9));
     mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
-    raises_nothing("two clients", &mutate::merge(&large(), &second));
+    assert_no_finding("two clients", &mutate::merge(&large(), &second));
 }

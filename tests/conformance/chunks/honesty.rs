@@ -1,6 +1,6 @@
 //! Packets that a capture lacks are no evidence.
 
-use super::{READ, READ_OF_SIX, basic, change_reply, found, large, send_of, stands};
+use super::{READ, READ_OF_SIX, basic, change_reply, found, is_conclusive, large, send_of};
 use crate::samples::is_new_violation;
 use rdmascope_tests::judged::{findings, line};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER};
@@ -24,10 +24,10 @@ fn other_handle(capture: &mut Capture) {
 }
 
 #[test]
-fn a_reply_is_held_against_its_call_only_where_nothing_between_them_is_missing() {
+fn reply_is_compared_with_its_call_only_without_loss() {
     let capture = large();
     let (call, reply) = (send_of(&capture, CLIENT, READ), send_of(&capture, SERVER, READ));
-    assert!(stands(&found(large, other_handle, "returned-chunk-segments")));
+    assert!(is_conclusive(&found(large, other_handle, "returned-chunk-segments")));
     let mut lost = 0;
     for index in call + 1..reply {
         let number = capture.packets[index].number;
@@ -40,13 +40,13 @@ fn a_reply_is_held_against_its_call_only_where_nothing_between_them_is_missing()
             *capture = mutate::keep(capture, |packet| packet.number != number);
         };
         let finding = found(large, without, "returned-chunk-segments");
-        assert!(!stands(&finding), "without frame {number}: {finding:?}");
+        assert!(!is_conclusive(&finding), "without frame {number}: {finding:?}");
     }
     assert!(lost > 10, "RDMA WRITEs are between call and reply");
 }
 
 #[test]
-fn a_capture_that_ends_with_the_reply_does_not_show_what_the_caller_sent() {
+fn capture_that_ends_with_the_reply_gives_the_finding() {
     let ends = |capture: &mut Capture| {
         other_handle(capture);
         let reply = send_of(capture, SERVER, READ);
@@ -57,7 +57,7 @@ fn a_capture_that_ends_with_the_reply_does_not_show_what_the_caller_sent() {
 }
 
 #[test]
-fn a_snap_length_adds_no_violation() {
+fn snap_length_adds_no_violation() {
     for snap_length in [96, 128, 160, 200, 256] {
         for trigger in triggers() {
             let mut altered = (trigger.control)();
@@ -73,7 +73,7 @@ fn a_snap_length_adds_no_violation() {
 }
 
 #[test]
-fn the_reply_without_its_call_is_held_against_nothing() {
+fn reply_without_its_call_gives_no_violation() {
     for id in
         ["returned-chunk-segments", "write-chunk-count", "write-chunk-length", "reply-chunk-not-offered"]
     {
@@ -83,6 +83,6 @@ fn the_reply_without_its_call_is_held_against_nothing() {
             let number = capture.packets[call].number;
             *capture = mutate::keep(capture, |packet| packet.number != number);
         };
-        assert!(!stands(&found(basic, without, id)), "{id}");
+        assert!(!is_conclusive(&found(basic, without, id)), "{id}");
     }
 }

@@ -1,6 +1,6 @@
 //! Triggers and tests of the memory that the chunks of one call name.
 
-use super::{FOREIGN, READ, change_call, change_reply, found, large, stands};
+use super::{FOREIGN, READ, change_call, change_reply, found, is_conclusive, large};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::Segment;
 use rdmascope_tests::pcap::Capture;
@@ -10,7 +10,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         rule: "chunk-memory-overlap",
         alteration: "a second Write chunk begins in the last four bytes of a READ's Write chunk",
         control: large,
-        alter: |capture| add_behind(capture, 65_536 - 4),
+        alter: |capture| add_after(capture, 65_536 - 4),
         also: &[],
         shows: shown(By::Requester, &[1017], "0x00000ee5", ""),
     },
@@ -18,14 +18,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         rule: "chunk-memory-handle",
         alteration: "a second Write chunk with the same handle begins after a READ's Write chunk",
         control: large,
-        alter: |capture| add_behind(capture, 65_536),
+        alter: |capture| add_after(capture, 65_536),
         also: &[],
         shows: shown(By::Requester, &[1017], "0x00000ee5", ""),
     },
 ];
 
 /// Offers a READ a second Write chunk, `bytes` after the start of the first, and returns it unused.
-fn add_behind(capture: &mut Capture, bytes: u64) {
+fn add_after(capture: &mut Capture, bytes: u64) {
     let mut added = FOREIGN;
     change_call(capture, READ, |call| {
         let first = call.writes[0][0];
@@ -36,9 +36,9 @@ fn add_behind(capture: &mut Capture, bytes: u64) {
 }
 
 #[test]
-fn neighbours_do_not_overlap() {
-    let beside = |capture: &mut Capture| add_behind(capture, 65_536);
-    assert!(found(large, beside, "chunk-memory-overlap").is_empty());
-    let overlapping = |capture: &mut Capture| add_behind(capture, 65_535);
-    assert!(stands(&found(large, overlapping, "chunk-memory-overlap")));
+fn adjacent_chunks_do_not_overlap() {
+    let adjacent = |capture: &mut Capture| add_after(capture, 65_536);
+    assert!(found(large, adjacent, "chunk-memory-overlap").is_empty());
+    let overlapping = |capture: &mut Capture| add_after(capture, 65_535);
+    assert!(is_conclusive(&found(large, overlapping, "chunk-memory-overlap")));
 }

@@ -49,8 +49,8 @@ pub(crate) fn version_3() -> Capture {
 
 /// The index of the Send of a host with this XID.
 pub(crate) fn send_of(capture: &Capture, sender: Ipv4Addr, xid: u32) -> usize {
-    let is_it = |packet: &Packet| packet.source() == sender && packet.xid() == Some(xid);
-    capture.packets.iter().position(is_it).expect("the sample has it")
+    let is_wanted = |packet: &Packet| packet.source() == sender && packet.xid() == Some(xid);
+    capture.packets.iter().position(is_wanted).expect("the sample has it")
 }
 
 pub(crate) fn change(capture: &mut Capture, sender: Ipv4Addr, xid: u32, change: impl FnOnce(&mut Message)) {
@@ -72,12 +72,12 @@ fn call_of(capture: &Capture, xid: u32) -> Message {
 
 /// The index of the RDMA WRITE Only to this handle.
 pub(crate) fn write_to(capture: &Capture, handle: u32) -> usize {
-    let is_it = |packet: &Packet| {
+    let is_wanted = |packet: &Packet| {
         packet.is_rc()
             && packet.opcode() == opcode::WRITE_ONLY
             && packet.reth().is_some_and(|(_, rkey, _)| rkey == handle)
     };
-    capture.packets.iter().position(is_it).expect("the sample has it")
+    capture.packets.iter().position(is_wanted).expect("the sample has it")
 }
 
 /// Replaces the payload of an RDMA WRITE Only.
@@ -88,7 +88,7 @@ fn set_written(packet: &mut Packet, bytes: &[u8]) {
         rkey.to_be_bytes().to_vec(),
         (bytes.len() as u32).to_be_bytes().to_vec(),
     ];
-    packet.set_behind_bth(&[reth.concat(), bytes.to_vec()].concat());
+    packet.set_after_bth(&[reth.concat(), bytes.to_vec()].concat());
 }
 
 /// Sends the reply of a call with a Reply chunk as an RDMA_MSG; the RDMA WRITE stays.
@@ -154,6 +154,6 @@ fn found(control: fn() -> Capture, alter: impl FnOnce(&mut Capture), id: &str) -
     findings(&capture).into_iter().filter(|finding| rule(finding).id == id).collect()
 }
 
-fn stands(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| finding.verdict == Verdict::Stands)
+fn is_conclusive(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.verdict == Verdict::Certain)
 }

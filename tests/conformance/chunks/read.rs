@@ -1,6 +1,6 @@
 //! Triggers and tests of Read chunks.
 
-use super::{FOREIGN, NOMSG, WRITE, change_call, change_reply, found, large, make_unknown, stands};
+use super::{FOREIGN, NOMSG, WRITE, change_call, change_reply, found, is_conclusive, large, make_unknown};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::Message;
 use rdmascope_tests::pcap::Capture;
@@ -97,15 +97,15 @@ fn set_count(capture: &mut Capture, count: u32) {
 }
 
 #[test]
-fn segments_of_one_position_stand_together() {
+fn segments_of_one_position_are_consecutive() {
     let interleaved = |capture: &mut Capture| set_positions(capture, [176, 262_320, 176, 262_320]);
-    assert!(stands(&found(unknown, interleaved, "read-chunk-order")));
+    assert!(is_conclusive(&found(unknown, interleaved, "read-chunk-order")));
     let together = |capture: &mut Capture| set_positions(capture, [176, 176, 262_320, 262_320]);
     assert!(found(unknown, together, "read-chunk-order").is_empty());
 }
 
 #[test]
-fn a_read_chunk_may_begin_where_the_one_before_ends_and_at_the_end_of_the_stream() {
+fn read_chunks_may_be_adjacent_or_at_the_end_of_the_stream() {
     for (last, overlaps, is_outside) in [
         (176 + 3 * 131_072 - 4, true, false),
         (176 + 3 * 131_072, false, false),
@@ -113,20 +113,20 @@ fn a_read_chunk_may_begin_where_the_one_before_ends_and_at_the_end_of_the_stream
         (176 + 3 * 131_072 + 20, false, true),
     ] {
         let alter = |capture: &mut Capture| set_positions(capture, [176, 176, 176, last]);
-        assert_eq!(stands(&found(unknown, alter, "read-chunk-overlap")), overlaps, "{last}");
-        assert_eq!(stands(&found(unknown, alter, "read-chunk-inside")), is_outside, "{last}");
+        assert_eq!(is_conclusive(&found(unknown, alter, "read-chunk-overlap")), overlaps, "{last}");
+        assert_eq!(is_conclusive(&found(unknown, alter, "read-chunk-inside")), is_outside, "{last}");
     }
 }
 
 #[test]
-fn positions_are_judged_in_their_order_whatever_that_of_the_list() {
+fn overlap_is_judged_in_the_order_of_positions() {
     let alter = |capture: &mut Capture| set_positions(capture, [131_248, 131_248, 176, 176]);
     let finding = found(unknown, alter, "read-chunk-overlap");
-    assert!(stands(&finding) && finding[0].message.contains("at Position 131248"), "{finding:?}");
+    assert!(is_conclusive(&finding) && finding[0].message.contains("at Position 131248"), "{finding:?}");
 }
 
 #[test]
-fn a_responder_may_provide_a_position_zero_read_chunk() {
+fn responder_may_provide_a_position_zero_read_chunk() {
     let provide = |reply: &mut Message| {
         reply.reads.push((0, FOREIGN));
         reply.payload.clear();
@@ -137,12 +137,12 @@ fn a_responder_may_provide_a_position_zero_read_chunk() {
         assert!(found(large, provided, id).is_empty(), "{id}");
     }
     // Another Position proves that it is no reply of the draft, but not that it is a reply at all.
-    let beside = |capture: &mut Capture| {
+    let at_other_position = |capture: &mut Capture| {
         change_reply(capture, WRITE, |reply| {
             provide(reply);
             reply.reads.push((8, FOREIGN));
         })
     };
-    let finding = found(large, beside, "read-chunk-in-reply");
-    assert!(!finding.is_empty() && !stands(&finding), "{finding:?}");
+    let finding = found(large, at_other_position, "read-chunk-in-reply");
+    assert!(!finding.is_empty() && !is_conclusive(&finding), "{finding:?}");
 }

@@ -2,8 +2,8 @@
 
 use super::{
     EXCHANGE_ID, FOREIGN, NOMSG, READ_OF_SIX, WRITE, arguments_at, basic, call_of, change_call, change_reply,
-    found, large, plain, plain_calls, results_at, send_of, send_reply_inline, set_written, stands, version_3,
-    write_to,
+    found, is_conclusive, large, plain, plain_calls, results_at, send_of, send_reply_inline, set_written,
+    version_3, write_to,
 };
 use crate::establishment::IN_REQ;
 use crate::transport::in_message;
@@ -175,7 +175,7 @@ pub(crate) fn refuse(capture: &mut Capture, xid: u32) {
     let words = [xid, 1, packet.u32(start + 8), 4, 2];
     // At least 28 bytes: shorter headers are not trusted (RFC 8166, section 4.5).
     let bytes: Vec<u8> = words.into_iter().chain([0, 0]).flat_map(u32::to_be_bytes).collect();
-    packet.set_behind_bth(&bytes);
+    packet.set_after_bth(&bytes);
 }
 
 /// Turns an NFSv3 GETATTR into a READ of `count` bytes at the start of the file (RFC 1813, section
@@ -214,13 +214,13 @@ pub(crate) fn read_directory(capture: &mut Capture, count: u32) {
 }
 
 #[test]
-fn as_much_as_the_threshold_needs_no_reply_chunk() {
+fn reply_up_to_the_threshold_needs_no_reply_chunk() {
     assert!(found(version_3, |capture| read_directory(capture, 4096), "reply-chunk-needed").is_empty());
 }
 
 /// A call with another fault may be refused for that; its Reply chunk is not judged.
 #[test]
-fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
+fn err_chunk_for_a_faulty_call_needs_no_reply_chunk() {
     let refused = |change: fn(&mut Message)| {
         let alter = |capture: &mut Capture| {
             let xid = getattr(capture);
@@ -242,7 +242,7 @@ fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
 
 /// Calls and replies have separate thresholds: the client's Send size and its Receive size.
 #[test]
-fn the_threshold_of_calls_says_nothing_of_replies() {
+fn calls_and_replies_have_separate_thresholds() {
     let alter = |capture: &mut Capture, field: usize, count: u32| {
         // The client's Send Size and Receive Size in KiB, less one (RFC 8797, section 4).
         in_message(capture, attribute::REQ, |body| body[IN_REQ + field] = 1);
@@ -259,7 +259,7 @@ fn the_threshold_of_calls_says_nothing_of_replies() {
 }
 
 #[test]
-fn a_long_call_without_its_read_chunk_is_found_though_nothing_lists_a_chunk() {
+fn long_call_without_any_chunk_is_found() {
     let alter = |capture: &mut Capture| {
         let xid = plain(capture);
         change_call(capture, xid, |call| {
@@ -268,14 +268,14 @@ fn a_long_call_without_its_read_chunk_is_found_though_nothing_lists_a_chunk() {
         });
     };
     let finding = found(large, alter, "long-message-chunk");
-    assert!(stands(&finding), "{finding:?}");
+    assert!(is_conclusive(&finding), "{finding:?}");
     assert_eq!(finding[0].by_requester, Some(true));
 }
 
 /// A Long Call is in its Position Zero Read chunk, not in one at another Position, nor in the Reply
 /// chunk.
 #[test]
-fn a_reply_chunk_holds_no_call() {
+fn reply_chunk_contains_no_call() {
     let alter = |capture: &mut Capture| {
         change_call(capture, EXCHANGE_ID, |call| {
             call.procedure = NOMSG;
@@ -289,7 +289,7 @@ fn a_reply_chunk_holds_no_call() {
 
 /// A reply that returns its Write chunk unused reduces nothing.
 #[test]
-fn a_reply_that_reduces_nothing_may_end_anywhere() {
+fn reply_without_reduction_needs_no_padding() {
     let alter = |capture: &mut Capture| {
         change_reply(capture, READ_OF_SIX, |reply| {
             super::binding::fail_read(reply);
@@ -303,7 +303,7 @@ fn a_reply_that_reduces_nothing_may_end_anywhere() {
 /// If the length of a Long Reply is no multiple of 4, long-message-padding reports that, and its
 /// results are not judged.
 #[test]
-fn bytes_behind_the_results_of_a_long_reply_are_found() {
+fn trailing_bytes_of_a_long_reply_are_found() {
     let results = |more: usize| {
         let alter = |capture: &mut Capture| {
             let handle = call_of(capture, EXCHANGE_ID).reply.expect("a Reply chunk")[0].handle;
@@ -323,7 +323,7 @@ fn bytes_behind_the_results_of_a_long_reply_are_found() {
 }
 
 #[test]
-fn a_short_reply_returns_the_reply_chunk_unused() {
+fn short_reply_returns_the_reply_chunk_unused() {
     let alter = |capture: &mut Capture| send_reply_inline(capture, EXCHANGE_ID);
     for id in ["reply-chunk-returned", "reply-chunk-unused", "returned-chunk-segments", "long-message-chunk"]
     {
@@ -332,7 +332,7 @@ fn a_short_reply_returns_the_reply_chunk_unused() {
 }
 
 #[test]
-fn an_error_for_a_call_at_fault_is_no_hint_at_its_reply() {
+fn err_chunk_for_a_misplaced_read_chunk_is_unrelated_to_room() {
     let alter = |capture: &mut Capture| {
         super::read::set_positions(capture, [178; 4]);
         refuse(capture, WRITE);
@@ -342,7 +342,7 @@ fn an_error_for_a_call_at_fault_is_no_hint_at_its_reply() {
 
 /// If the call is at fault or every possible reply fits, the room for the reply is not judged.
 #[test]
-fn an_error_where_every_reply_fits_is_not_the_requester_s() {
+fn err_chunk_if_every_reply_fits_accuses_no_requester() {
     let alter = |capture: &mut Capture| refuse(capture, getattr(capture));
     assert!(found(version_3, alter, "reply-chunk-too-small").is_empty());
     let alter = |capture: &mut Capture| {
@@ -357,7 +357,7 @@ fn an_error_where_every_reply_fits_is_not_the_requester_s() {
 /// accept_stat (RFC 5531, section 9). 140 bytes are allowed for the parts of a READDIR reply other
 /// than entries.
 #[test]
-fn room_for_a_reply_is_counted_to_the_byte() {
+fn room_for_a_reply_is_exact() {
     const AROUND: u32 = 12 + 408 + 4 + 140;
     let too_small = |count: u32, chunk: Option<u32>| {
         let alter = |capture: &mut Capture| {
@@ -378,7 +378,7 @@ fn room_for_a_reply_is_counted_to_the_byte() {
 
 /// The data of a READ is in its Write chunk if it fits, and otherwise in the reply.
 #[test]
-fn room_for_the_reply_to_a_read_is_counted_to_the_byte() {
+fn room_for_the_reply_to_a_read_is_exact() {
     const AROUND: u32 = 12 + 408 + 4 + 140;
     let refused = |count: u32, chunk: Option<u32>| {
         let alter = |capture: &mut Capture| {
@@ -399,7 +399,7 @@ fn room_for_the_reply_to_a_read_is_counted_to_the_byte() {
 /// ERR_CHUNK is the Responder's fault if no reply to the call can be long, and the Requester's if a
 /// reply has no limit.
 #[test]
-fn what_a_call_can_return_is_told_by_its_operations() {
+fn longest_reply_depends_on_the_operations() {
     let refused = |control: fn() -> Capture, call: &dyn Fn(&Capture) -> u32, change: fn(&mut Message)| {
         let alter = |capture: &mut Capture| {
             let xid = call(capture);
@@ -450,13 +450,13 @@ pub(crate) fn with_refused_callback() -> Capture {
     let reply = capture.packets.iter().position(is_reply).expect("it is answered");
     let packet = &mut capture.packets[reply];
     let words = [callback.expect("it is a message"), 1, packet.u32(packet.payload().start + 8), 4, 2, 0, 0];
-    packet.set_behind_bth(&crate::header::words(&words));
+    packet.set_after_bth(&crate::header::words(&words));
     capture
 }
 
 /// RFC 8167, section 5.3: a client need not support chunks, and the reply to a callback is small.
 #[test]
-fn an_error_for_a_callback_is_no_hint_at_its_reply() {
+fn err_chunk_for_a_callback_is_unrelated_to_room() {
     let found: Vec<String> = judged::findings(&with_refused_callback())
         .iter()
         .filter(|finding| judged::rule(finding).id == "reply-chunk-too-small")

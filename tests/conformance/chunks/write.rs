@@ -3,7 +3,7 @@
 use super::binding::{READ_3, seal};
 use super::{
     EXCHANGE_ID, FOREIGN, READ, READ_OF_SIX, READ_OF_TWO, basic, call_of, change_call, change_reply, found,
-    large, plain, send_reply_inline, send_six_inline, set_written, stands, version_3, write_to,
+    is_conclusive, large, plain, send_reply_inline, send_six_inline, set_written, version_3, write_to,
 };
 use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::{Message, SERVER, Segment};
@@ -238,7 +238,7 @@ pub(super) fn shorten_result(reply: &mut Message, by: u32) {
 }
 
 #[test]
-fn the_last_segment_used_need_not_be_full() {
+fn last_used_segment_need_not_be_full() {
     let alter = |capture: &mut Capture| {
         change_reply(capture, READ_OF_TWO, |reply| {
             reply.writes[0][1].length -= 4;
@@ -251,7 +251,7 @@ fn the_last_segment_used_need_not_be_full() {
 }
 
 #[test]
-fn an_empty_write_chunk_keeps_its_result_inline() {
+fn empty_write_chunk_keeps_its_result_inline() {
     // RFC 8166, section 4.3.2.3. The RDMA WRITE for the chunk then belongs to no call, which is
     // another rule.
     let alter = |capture: &mut Capture| {
@@ -272,20 +272,20 @@ fn an_empty_write_chunk_keeps_its_result_inline() {
 
 /// Data missing from the stream is no fault of a chunk that has no room or was not returned.
 #[test]
-fn data_are_lost_only_where_their_chunk_has_room_and_came_back() {
+fn missing_data_accuse_only_returned_chunks_with_room() {
     let empty = |capture: &mut Capture| {
         change_call(capture, READ_OF_SIX, |call| call.writes[0].clear());
         change_reply(capture, READ_OF_SIX, |reply| reply.writes[0].clear());
     };
     assert!(found(basic, empty, "write-chunk-length").is_empty());
     let results = found(basic, empty, "rpc-results");
-    assert!(stands(&results) && results[0].by_requester == Some(false), "{results:?}");
+    assert!(is_conclusive(&results) && results[0].by_requester == Some(false), "{results:?}");
     let one_of_two = |capture: &mut Capture| {
         change_call(capture, READ_OF_SIX, |call| call.writes.push(vec![FOREIGN]));
         change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 0);
     };
     assert!(found(basic, one_of_two, "write-chunk-length").is_empty());
-    assert!(stands(&found(basic, one_of_two, "write-chunk-count")));
+    assert!(is_conclusive(&found(basic, one_of_two, "write-chunk-count")));
 }
 
 /// Offers a READ two Write chunks, and uses the second one in the reply.
@@ -296,8 +296,8 @@ fn use_the_second(capture: &mut Capture) {
 
 /// The assignment of results to chunks is known only if the results can be parsed.
 #[test]
-fn the_order_of_results_is_known_where_they_are_read() {
-    assert!(stands(&found(large, use_the_second, "write-chunk-order")));
+fn chunk_order_is_judged_only_for_parsed_results() {
+    assert!(is_conclusive(&found(large, use_the_second, "write-chunk-order")));
     let unknown = |capture: &mut Capture| {
         use_the_second(capture);
         change_call(capture, READ, super::make_unknown);
@@ -314,7 +314,7 @@ fn the_order_of_results_is_known_where_they_are_read() {
 
 /// A READ at the end of its file has no data for its chunk.
 #[test]
-fn a_result_of_no_bytes_leaves_its_chunk_unused() {
+fn empty_result_leaves_its_chunk_unused() {
     let alter = |capture: &mut Capture| {
         change_reply(capture, READ_OF_SIX, |reply| {
             let count = reply.payload.len() - 4;
@@ -331,7 +331,7 @@ fn a_result_of_no_bytes_leaves_its_chunk_unused() {
 /// An inline result is the Responder's fault if the chunk has room for it, and the Requester's if
 /// it has none.
 #[test]
-fn room_for_an_inline_result_is_counted_to_the_byte() {
+fn room_for_an_inline_result_is_exact() {
     let inline = |room: u32| {
         let alter = |capture: &mut Capture| {
             change_call(capture, READ_OF_SIX, |call| call.writes[0][0].length = room);
@@ -345,7 +345,7 @@ fn room_for_an_inline_result_is_counted_to_the_byte() {
 
 /// RFC 8267, section 5: data sealed by RPCSEC_GSS must not be in a chunk, which is another rule.
 #[test]
-fn the_chunk_of_a_sealed_read_is_not_measured() {
+fn chunk_of_a_sealed_read_is_not_measured() {
     let measured = |sealed: bool, more: i32| {
         let alter = |capture: &mut Capture| {
             change_call(capture, READ_3, |call| {
@@ -364,7 +364,7 @@ fn the_chunk_of_a_sealed_read_is_not_measured() {
 }
 
 #[test]
-fn a_chunk_of_version_4_without_a_result_may_come_back_empty_or_unused() {
+fn nfs4_chunk_without_a_result_may_be_empty_or_unused() {
     // RFC 8267, section 6.4.1, and RFC 8166, section 4.3.2.2, disagree.
     for is_empty in [false, true] {
         let alter = |capture: &mut Capture| {
@@ -383,13 +383,13 @@ fn a_chunk_of_version_4_without_a_result_may_come_back_empty_or_unused() {
 }
 
 #[test]
-fn a_chunk_of_version_3_comes_back_with_its_segments() {
+fn nfs3_chunk_is_returned_with_its_segments() {
     let alter = |capture: &mut Capture| change_reply(capture, READ_3, |reply| reply.writes[0].clear());
-    assert!(stands(&found(super::version_3, alter, "returned-chunk-segments")));
+    assert!(is_conclusive(&found(super::version_3, alter, "returned-chunk-segments")));
 }
 
 #[test]
-fn bytes_that_are_written_and_not_returned_are_no_padding() {
+fn written_bytes_that_are_not_returned_are_no_padding() {
     // RFC 8166, section 4.3.2.2: more bytes may be written than are returned.
     for bytes in [7, 9, 12, 4096] {
         let alter = |capture: &mut Capture| {
@@ -402,7 +402,7 @@ fn bytes_that_are_written_and_not_returned_are_no_padding() {
 }
 
 #[test]
-fn a_write_chunk_without_room_for_padding_is_right() {
+fn write_chunk_without_room_for_padding_is_allowed() {
     for count in [65_536, 65_532, 65_533 - 4] {
         let alter = |capture: &mut Capture| change_call(capture, READ, |call| set_count(call, count));
         assert!(found(large, alter, "write-chunk-space").is_empty(), "{count}");

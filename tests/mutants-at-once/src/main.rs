@@ -45,13 +45,13 @@ fn main() {
             next += site.changes.len() as u32;
         }
         let mut written =
-            Written { text: &text, out: String::new(), told: Vec::new(), without: &without, path: &path };
+            Written { text: &text, out: String::new(), lines: Vec::new(), without: &without, path: &path };
         written.range(0, text.len(), &found);
         let name = format!("{tree}/{path}");
         if fs::read_to_string(&name).is_ok_and(|before| before != written.out) {
             fs::write(&name, &written.out).expect("the source can be written");
         }
-        for line in written.told {
+        for line in written.lines {
             println!("{line}");
         }
     }
@@ -98,7 +98,7 @@ impl Sites<'_> {
         if !changes.is_empty() {
             let changes = changes
                 .into_iter()
-                .map(|(text, what)| (text, format!("{what} in {}", self.function)))
+                .map(|(text, change)| (text, format!("{change} in {}", self.function)))
                 .collect();
             self.found.push(Site { first: 0, line, from, to, form, changes });
         }
@@ -317,7 +317,7 @@ fn values(kind: &Type) -> Vec<String> {
 struct Written<'a> {
     text: &'a str,
     out: String,
-    told: Vec<String>,
+    lines: Vec<String>,
     without: &'a HashSet<u32>,
     path: &'a str,
 }
@@ -344,11 +344,11 @@ impl Written<'_> {
         }
         let start = self.out.len();
         let call = format!("crate::mutant::at({})", site.first);
-        let mut told = Vec::new();
+        let mut ranges = Vec::new();
         match site.form {
             Form::Arm => {
                 self.out.push_str(&format!(" if {call} != 0 "));
-                told.push((0, start, self.out.len()));
+                ranges.push((0, start, self.out.len()));
             }
             Form::Expression | Form::Return => {
                 self.out.push_str(if site.form == Form::Expression { "(match " } else { " match " });
@@ -358,7 +358,7 @@ impl Written<'_> {
                     self.out.push_str(&format!("{n} => {{ "));
                     let from = self.out.len();
                     self.out.push_str(&site.changes[n].0);
-                    told.push((n, from, self.out.len()));
+                    ranges.push((n, from, self.out.len()));
                     self.out.push_str(" } ");
                 }
                 self.out.push_str("_ => { ");
@@ -367,10 +367,10 @@ impl Written<'_> {
             }
         }
         let end = self.out.len();
-        for (n, from, to) in told {
-            let (number, what) = (site.first + n as u32, &site.changes[n].1);
-            self.told.push(format!(
-                "{number}\t{}\t{}\t{}\t{from}\t{to}\t{start}\t{end}\t{what}",
+        for (n, from, to) in ranges {
+            let (number, description) = (site.first + n as u32, &site.changes[n].1);
+            self.lines.push(format!(
+                "{number}\t{}\t{}\t{}\t{from}\t{to}\t{start}\t{end}\t{description}",
                 site.first, self.path, site.line
             ));
         }

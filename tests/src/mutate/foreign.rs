@@ -38,10 +38,10 @@ pub fn carry(capture: &mut Capture, message: impl Fn(usize) -> Vec<u8>) {
         for part in parts {
             let packet = &mut capture.packets[part];
             let place = packet.payload();
-            let behind = rest.split_off(place.len());
+            let tail = rest.split_off(place.len());
             packet.data[place].copy_from_slice(&rest);
             packet.seal();
-            rest = behind;
+            rest = tail;
         }
     }
 }

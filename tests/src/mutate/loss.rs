@@ -73,7 +73,7 @@ impl Kind {
         Kind::Snap,
     ];
 
-    /// Whether the variant has both directions of a session, with whole packets. Then a transaction
+    /// Whether the variant has both directions of a session, with complete packets. Then a transaction
     /// without missing packets must be reported unchanged.
     pub fn keeps_transactions(self) -> bool {
         !matches!(self, Kind::OneWay | Kind::OneWayTwice | Kind::Snap)
@@ -93,16 +93,16 @@ pub struct Variant {
 
 /// The variant of a session for a seed; the same seed always gives the same variant.
 pub fn variant(session: &Capture, seed: u64) -> Variant {
-    dressed_variant(session, session, seed)
+    variant_in_form(session, session, seed)
 }
 
-/// The same with the packets of `dressed`, which has the session in another form with the same
+/// The same with the packets of `in_form`: the session in another form, with the same packet
 /// numbers.
-pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Variant {
+pub fn variant_in_form(session: &Capture, in_form: &Capture, seed: u64) -> Variant {
     let mut rng = Rng::with_seed(seed);
     let kind = Kind::ALL[(seed % Kind::ALL.len() as u64) as usize];
     let mut packets = show(kind, session, &mut rng);
-    let shown: HashMap<u64, &Packet> = dressed.packets.iter().map(|packet| (packet.number, packet)).collect();
+    let shown: HashMap<u64, &Packet> = in_form.packets.iter().map(|packet| (packet.number, packet)).collect();
     for packet in &mut packets {
         let Packet { data, original_length, .. } = shown[&packet.number];
         packet.data.clone_from(data);
@@ -117,7 +117,7 @@ pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Varia
     let shown: HashSet<u64> = packets.iter().map(|packet| packet.number).collect();
     let lost = session.packets.iter().map(|packet| packet.number).filter(|number| !shown.contains(number));
     let lost = lost.collect();
-    let mut capture = Capture { link: dressed.link, packets };
+    let mut capture = Capture { link: in_form.link, packets };
     capture.renumber();
     Variant { kind, capture, lost }
 }
@@ -159,14 +159,14 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
         Kind::Tail => all[..rng.usize(1..count)].to_vec(),
         Kind::OneWay | Kind::OneWayTwice => {
             let of_client = rng.bool();
-            let shown = keep(all, |_, packet| is_of_client(packet) == of_client);
+            let shown = keep(all, |_, packet| is_from_client(packet) == of_client);
             if kind == Kind::OneWay { shown } else { [later(&shown, rng, 50_000), shown].concat() }
         }
         Kind::Jitter => later(all, rng, 100_000),
         Kind::Skew => {
             let (by, of_client) = (rng.i64(0..900_000), rng.bool());
             let mut packets = all.clone();
-            let skewed = packets.iter_mut().filter(|packet| is_of_client(packet) == of_client);
+            let skewed = packets.iter_mut().filter(|packet| is_from_client(packet) == of_client);
             skewed.for_each(|packet| packet.time += by);
             packets
         }
@@ -184,8 +184,8 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
 }
 
 /// Whether the client of a sample sent it.
-pub fn is_of_client(packet: &Packet) -> bool {
-    Segment::of(packet).map_or_else(|| packet.source() == CLIENT, |segment| segment.is_of_client())
+pub fn is_from_client(packet: &Packet) -> bool {
+    Segment::of(packet).map_or_else(|| packet.source() == CLIENT, |segment| segment.is_from_client())
 }
 
 /// The opcode of a RoCE packet, or of the FPDU at the start of a segment.

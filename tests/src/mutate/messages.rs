@@ -108,7 +108,7 @@ pub fn change_message(packet: &mut Packet, change: impl FnOnce(&mut Message)) {
     let mut message = Message::of(packet);
     change(&mut message);
     let extension = packet.data[EXTENSION..packet.payload().start].to_vec();
-    packet.set_behind_bth(&[extension, message.build()].concat());
+    packet.set_after_bth(&[extension, message.build()].concat());
 }
 
 /// Turns a Send with Invalidate into a plain Send, and leaves other packets unchanged.
@@ -121,7 +121,7 @@ pub fn invalidate_nothing(packet: &mut Packet) {
         };
         packet.set_opcode(plain);
         let message = packet.data[EXTENSION + 4..packet.payload().end].to_vec();
-        packet.set_behind_bth(&message);
+        packet.set_after_bth(&message);
     }
 }
 
@@ -142,7 +142,7 @@ pub fn make_long_call(capture: &mut Capture, at: usize, read: bool) {
     }
     header.extend(ADDRESS.to_be_bytes());
     header.extend([0; 12]);
-    call.set_behind_bth(&header);
+    call.set_after_bth(&header);
     if !read {
         return;
     }
@@ -157,10 +157,10 @@ pub fn make_long_call(capture: &mut Capture, at: usize, read: bool) {
     let mut reth = ADDRESS.to_be_bytes().to_vec();
     reth.extend(HANDLE.to_be_bytes());
     reth.extend((rpc.len() as u32).to_be_bytes());
-    request.set_behind_bth(&reth);
+    request.set_after_bth(&reth);
     response.set_opcode(opcode::READ_RESPONSE_ONLY);
     response.set_psn(psn);
-    response.set_behind_bth(&[&[0, 0, 0, 1], &rpc[..]].concat());
+    response.set_after_bth(&[&[0, 0, 0, 1], &rpc[..]].concat());
     capture.packets.splice(at + 1..at + 1, [request, response]);
     capture.renumber();
 }

@@ -80,7 +80,7 @@ pub fn again(capture: &mut Capture, xid: u32, times: u32) {
     let next = position(start + 1, &|packet| calls(packet));
     let request = |packet: &Packet| packet.is_rc() && packet.source() == SERVER && !packet.is_response();
     let psn = |index: usize| capture.packets[index].psn();
-    let length = |first: usize, behind: usize| (psn(behind).wrapping_sub(psn(first)) % PSNS, psn(behind));
+    let length = |first: usize, after: usize| (psn(after).wrapping_sub(psn(first)) % PSNS, psn(after));
     let ends = [
         (CLIENT, length(start, next)),
         (SERVER, length(position(start, &request), position(next, &request))),

@@ -34,11 +34,11 @@ impl Lifetimes {
     /// the number of those that are not listed.
     pub(super) fn at(&self, record: u64, paths: &Paths) -> (Vec<Lifetime>, u64) {
         let all = self.ended.iter().chain(self.states.ended()).chain(self.states.open());
-        let mut there: Vec<&Lifetime> = all.filter(|lifetime| is_there(lifetime, record)).collect();
-        there.sort_by_key(|lifetime| lifetime.number);
-        there.dedup_by_key(|lifetime| lifetime.number);
-        let further = there.len().saturating_sub(Lifetimes::LISTED) as u64;
-        let listed = there.into_iter().take(Lifetimes::LISTED).cloned().map(|mut lifetime| {
+        let mut current: Vec<&Lifetime> = all.filter(|lifetime| is_current(lifetime, record)).collect();
+        current.sort_by_key(|lifetime| lifetime.number);
+        current.dedup_by_key(|lifetime| lifetime.number);
+        let further = current.len().saturating_sub(Lifetimes::LISTED) as u64;
+        let listed = current.into_iter().take(Lifetimes::LISTED).cloned().map(|mut lifetime| {
             lifetime.take_path(paths);
             lifetime
         });
@@ -46,9 +46,9 @@ impl Lifetimes {
     }
 }
 
-/// Whether the state is there after this record. State from before the capture is there from its
-/// beginning.
-fn is_there(lifetime: &Lifetime, record: u64) -> bool {
+/// Whether the state exists after this record. State from before the capture exists from the start
+/// of the capture.
+fn is_current(lifetime: &Lifetime, record: u64) -> bool {
     let has_begun = lifetime.beginning == Beginning::Before || lifetime.first.frame <= record;
     has_begun && lifetime.ended.is_none_or(|at| at.frame > record)
 }

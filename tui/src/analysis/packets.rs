@@ -1,6 +1,6 @@
 //! Pages of packets, filters of packets, and searches in them.
 
-use super::{Analysis, Answer, BEHIND};
+use super::{Analysis, Answer, TRAILING};
 use crate::packets::{PacketRow, PacketTable, PacketTest, Page};
 use core::ops::RangeInclusive;
 use rdmascope_analysis::time::Zone;
@@ -76,12 +76,12 @@ impl Analysis {
         if range.is_empty() {
             return Ok(());
         }
-        let mut hear = |happening: Happening<'_>| {
+        let mut visit = |happening: Happening<'_>| {
             if let Happening::Event(Event::Packet(packet)) = happening {
                 see(packet);
             }
         };
-        self.timeline.replay(&self.store, range, true, &mut hear).map_err(|error| error.to_string())
+        self.timeline.replay(&self.store, range, true, &mut visit).map_err(|error| error.to_string())
     }
 
     /// Finds the transactions of packets.
@@ -89,8 +89,8 @@ impl Analysis {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
         let begin = first.number.saturating_sub(EARLIER).max(self.first());
         // Some roles are known only after their packets.
-        let end = last.number.saturating_add(BEHIND).min(self.timeline.taken());
-        let mut hear = |happening: Happening<'_>| {
+        let end = last.number.saturating_add(TRAILING).min(self.timeline.taken());
+        let mut visit = |happening: Happening<'_>| {
             if let Happening::Event(Event::Attributed(attributed)) = happening
                 && let Some(role) = attributed.role
                 && let Ok(place) = rows.binary_search_by_key(&attributed.seen.frame, |row| row.number)
@@ -99,7 +99,7 @@ impl Analysis {
             }
         };
         self.timeline
-            .replay_attributed(&self.store, begin..=end, &mut hear)
+            .replay_attributed(&self.store, begin..=end, &mut visit)
             .map_err(|error| error.to_string())
     }
 

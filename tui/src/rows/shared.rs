@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_where_they_were_put() {
+    fn rows_are_found_by_index_and_number() {
         for count in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
             let rows = rows(count);
             assert_eq!((rows.len(), rows.is_empty()), (count, count == 0));
@@ -128,13 +128,13 @@ mod tests {
 
     /// A clone does not see later changes.
     #[test]
-    fn a_clone_stays_as_it_was() {
+    fn clones_do_not_change() {
         let mut rows = rows(PIECE + 2);
         let before = rows.clone();
-        rows.get_mut(PIECE).expect("it is there").take(Verdict::Stands);
+        rows.get_mut(PIECE).expect("the row exists").take(Verdict::Certain);
         rows.push(before[0].clone());
         assert_eq!((before[PIECE].mark, before.len()), (None, PIECE + 2));
-        assert_eq!((rows[PIECE].mark, rows.len()), (Some(Verdict::Stands), PIECE + 3));
+        assert_eq!((rows[PIECE].mark, rows.len()), (Some(Verdict::Certain), PIECE + 3));
         assert_eq!(rows.get_mut(PIECE + 3).map(|row| row.number), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The places that were shown before.
 
-use super::{Effect, ask, choose, set_filter};
+use super::{Effect, choose, send_request, set_filter};
 use crate::analysis::Request;
 use crate::show::Show;
 use crate::state::{BytesOf, Place, State};
@@ -60,7 +60,7 @@ fn restore(state: &mut State, place: Place, effects: &mut Vec<Effect>) {
     if let Some(frame) = place.frame.filter(|_| place.bytes_of == BytesOf::Frame)
         && state.frame.as_ref().is_none_or(|shown| shown.number != frame)
     {
-        ask(state, Request::Frame(frame), effects);
+        send_request(state, Request::Frame(frame), effects);
     }
     // Lists keep their cursors.
     if matches!(place.show, Show::Exchange | Show::Bytes) {

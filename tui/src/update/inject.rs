@@ -1,7 +1,7 @@
 //! Scenarios and the session for a live peer: starting them, their plan, and their results.
 
 use super::{Effect, visit};
-use crate::inject::{Inject, Ran, SentLine, Told};
+use crate::inject::{Inject, Ran, SentLine, Update};
 use crate::show::{Show, Step};
 use crate::state::State;
 use crate::view;
@@ -10,19 +10,19 @@ use crate::view;
 /// stopped.
 pub(super) fn run(state: &mut State, effects: &mut Vec<Effect>) {
     let at = state.cursor().at;
-    let Some(offer) = state.inject.offers.get(at) else { return };
+    let Some(entry) = state.inject.entries.get(at) else { return };
     if let Some(order) = state.inject.running.as_ref().filter(|order| order.index == at) {
         effects.push(Effect::Stop(order.number));
         state.inject.is_stopping = true;
         return;
     }
-    if offer.is_destructive && state.inject.confirm != Some(at) {
+    if entry.is_destructive && state.inject.confirm != Some(at) {
         state.inject.confirm = Some(at);
-        let asked = match offer.is_session {
+        let warning = match entry.is_session {
             true => "its calls may change files on the server: Enter once more sends them",
             false => "it may crash or exhaust the server, or create a file: Enter once more runs it",
         };
-        state.notice = Some(asked.to_owned());
+        state.notice = Some(warning.to_owned());
         return;
     }
     state.inject.confirm = None;
@@ -39,9 +39,9 @@ pub(super) fn run_all(state: &mut State) {
         return inject.queue.clear();
     }
     let wanted = |index: &usize| {
-        !inject.offers[*index].is_destructive && inject.ran[*index].is_none() && !inject.is_running(*index)
+        !inject.entries[*index].is_destructive && inject.ran[*index].is_none() && !inject.is_running(*index)
     };
-    inject.queue = (0..inject.offers.len()).filter(wanted).collect();
+    inject.queue = (0..inject.entries.len()).filter(wanted).collect();
 }
 
 /// Plans to send the session from the selected transaction on. If that is planned already, plans to
@@ -60,7 +60,7 @@ pub(super) fn fault(state: &mut State) {
 
 /// Changes the plan for the session, and shows it.
 fn plan(state: &mut State, change: impl FnOnce(&mut Inject, u64)) {
-    let Some(place) = state.inject.offers.iter().position(|offer| offer.is_session) else {
+    let Some(place) = state.inject.entries.iter().position(|entry| entry.is_session) else {
         let why = "`rdmascope tui FILE --to ADDRESS` sends the session of a file to a live server";
         state.notice = Some(why.to_owned());
         return;
@@ -77,13 +77,13 @@ fn plan(state: &mut State, change: impl FnOnce(&mut Inject, u64)) {
 }
 
 /// Takes an intermediate result. If the end of the results was visible, it stays visible.
-pub(super) fn told(state: &mut State, told: Told) {
+pub(super) fn update(state: &mut State, update: Update) {
     let show = Show::Inject as usize;
     let is_seen = state.show == Show::Inject
         && state.inject.running.as_ref().is_some_and(|order| order.index == state.cursors[show].at);
     let lines = state.areas().detail_lines();
     let is_at_end = is_seen && state.details[show].top + lines >= state.detail_count();
-    state.inject.take(told);
+    state.inject.take(update);
     if is_at_end {
         let count = state.detail_count();
         state.details[show].scroll(Step::Last, count, lines);
@@ -93,7 +93,7 @@ pub(super) fn told(state: &mut State, told: Told) {
 /// Whether the session is selected in the list.
 pub(super) fn is_session(state: &State) -> bool {
     let at = state.cursors[Show::Inject as usize].at;
-    state.show == Show::Inject && state.inject.offers.get(at).is_some_and(|offer| offer.is_session)
+    state.show == Show::Inject && state.inject.entries.get(at).is_some_and(|entry| entry.is_session)
 }
 
 /// Goes to the next call whose reply differs, or to the previous one, and lights it.
@@ -133,7 +133,7 @@ pub(super) fn lit_transaction(state: &State) -> Option<u64> {
 /// Takes the final result. Of a session, the first difference is shown.
 pub(super) fn ran(state: &mut State, index: usize, ran: Result<Ran, String>) {
     state.inject.running = None;
-    let is_sent = state.inject.offers.get(index).is_some_and(|offer| offer.is_session) && ran.is_ok();
+    let is_sent = state.inject.entries.get(index).is_some_and(|entry| entry.is_session) && ran.is_ok();
     if let Some(place) = state.inject.ran.get_mut(index) {
         *place = Some(ran);
     }

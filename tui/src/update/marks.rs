@@ -29,7 +29,7 @@ pub(super) fn subject(state: &State) -> Option<Subject> {
 }
 
 /// Asks for the note on the selected subject.
-pub(super) fn ask_note(state: &mut State) {
+pub(super) fn prompt_for_note(state: &mut State) {
     match subject(state) {
         Some(on) => {
             let text = state.marks.of(on).map(|mark| mark.note.text.clone()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The list of packets, in step with the transactions, the exchange and the bytes.
 
-use super::{Effect, ask, back, choose};
+use super::{Effect, back, choose, send_request};
 use crate::analysis::{Analysis, Request};
 use crate::packets::{Finding, PacketTest};
 use crate::show::Show;
@@ -39,7 +39,7 @@ pub(super) fn select(state: &mut State, number: u64) {
 /// Sets a filter. The place without it can be returned to.
 pub(super) fn set_filter(state: &mut State, line: &str) -> Result<(), String> {
     let test = PacketTest::parse(line, state.times.zone())?;
-    super::is_there(state, test.highest_connection())?;
+    super::check_connection(state, test.highest_connection())?;
     if line != state.packets.line {
         back::note(state);
         state.packets.set(line.to_owned());
@@ -48,8 +48,8 @@ pub(super) fn set_filter(state: &mut State, line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests the packets that are visible, or the next ones that may pass the filter. The transaction
-/// of the selected packet becomes the chosen one.
+/// Requests the packets that are visible, or the next ones that may pass the filter. The
+/// transaction of the selected packet becomes the chosen one.
 pub(super) fn look(state: &mut State, effects: &mut Vec<Effect>) {
     if state.show != Show::Packets {
         return;
@@ -60,12 +60,12 @@ pub(super) fn look(state: &mut State, effects: &mut Vec<Effect>) {
         choose(state, number);
     }
     look_at_frame(state, effects);
-    if state.packets.has_failed || state.asked[4].is_some() {
+    if state.packets.has_failed || state.pending[4].is_some() {
         return;
     }
     if let Some(first) = wanted(state) {
         let request = Request::Packets(state.packets.line.clone(), state.times.zone(), first);
-        ask(state, request, effects);
+        send_request(state, request, effects);
     }
 }
 
@@ -78,8 +78,8 @@ fn wanted(state: &State) -> Option<u64> {
     }
     let top = state.cursor().top as u64 + 1;
     let bottom = (top + state.areas().lines() as u64).saturating_sub(1).min(records);
-    let is_there = packets.page.first <= top && bottom <= packets.page.last;
-    (!is_there && top <= bottom).then(|| top.saturating_sub(Analysis::PAGE / 4).max(1))
+    let is_loaded = packets.page.first <= top && bottom <= packets.page.last;
+    (!is_loaded && top <= bottom).then(|| top.saturating_sub(Analysis::PAGE / 4).max(1))
 }
 
 /// Requests the fields of the selected packet if they are visible.
@@ -87,10 +87,11 @@ fn look_at_frame(state: &mut State, effects: &mut Vec<Effect>) {
     let Some(number) = state.packets.row(state.cursor().at).map(|row| row.number) else { return };
     let is_shown = state.frame.as_ref().is_some_and(|frame| frame.number == number);
     let request = Request::Frame(number);
-    let is_asked = state.asked[2].as_ref() == Some(&request) || state.next[2].as_ref() == Some(&request);
+    let is_requested =
+        state.pending[2].as_ref() == Some(&request) || state.next[2].as_ref() == Some(&request);
     let has_failed = state.packets.without_fields == Some(number);
-    if state.areas().detail.is_some() && !is_shown && !is_asked && !has_failed {
-        ask(state, request, effects);
+    if state.areas().detail.is_some() && !is_shown && !is_requested && !has_failed {
+        send_request(state, request, effects);
     }
 }
 
@@ -100,11 +101,11 @@ pub(super) fn find(state: &mut State, on: bool, effects: &mut Vec<Effect>) {
     let text = state.search.clone();
     state.packets.search = Some(Finding { text: text.clone(), on, origin, is_around: false });
     state.notice = Some(format!("{text}: searching; Esc ends it"));
-    ask(state, Request::Find(text, origin, on), effects);
+    send_request(state, Request::Find(text, origin, on), effects);
 }
 
-/// Takes the result of a part of the search, and goes on if it found nothing: to the end, and from
-/// the other end to its origin.
+/// Takes the result of a part of the search, and continues if it found nothing: to the end, and
+/// from the other end to its origin.
 pub(super) fn found(state: &mut State, number: Option<u64>, last: u64, effects: &mut Vec<Effect>) {
     let records = state.session.records();
     let Some(mut search) = state.packets.search.take() else { return };
@@ -129,5 +130,5 @@ pub(super) fn found(state: &mut State, number: Option<u64>, last: u64, effects: 
     search.is_around |= is_at_end;
     let request = Request::Find(search.text.clone(), from, search.on);
     state.packets.search = Some(search);
-    ask(state, request, effects);
+    send_request(state, request, effects);
 }

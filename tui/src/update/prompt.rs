@@ -1,6 +1,6 @@
 //! Typing a line: a filter, a time, a file, a word, an action.
 
-use super::{Effect, act, ask, back, marks, packets, saved, search, seek, set_filter};
+use super::{Effect, act, back, marks, packets, saved, search, seek, send_request, set_filter};
 use crate::analysis::Request;
 use crate::state::{Prompt, Purpose, State};
 use crate::view;
@@ -81,9 +81,9 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
             }
         }
         Purpose::Save => {
-            let what = saved(state);
+            let selection = saved(state);
             let comments = state.marks.comments();
-            ask(state, Request::Save(what, prompt.text.trim().into(), comments), effects);
+            send_request(state, Request::Save(selection, prompt.text.trim().into(), comments), effects);
         }
         Purpose::Note(on) => marks::set(state, on, prompt.text.trim()),
         Purpose::Notes => marks::save(state, prompt.text.trim().into(), effects),

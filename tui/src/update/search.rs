@@ -1,4 +1,4 @@
-//! Search in the view in front.
+//! Search in the current view.
 
 use super::{Effect, packets};
 use crate::packets::contains;
@@ -11,13 +11,13 @@ pub(super) fn begin(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
     state.search = text.to_lowercase();
     state.hit = None;
     if !state.search.is_empty() {
-        go_on(state, true, effects);
+        continue_search(state, true, effects);
     }
 }
 
-/// Goes to the next place, or to the previous one. After the end, the search goes on at the
+/// Goes to the next match, or to the previous one. After the end, the search continues at the
 /// beginning.
-pub(super) fn go_on(state: &mut State, on: bool, effects: &mut Vec<Effect>) {
+pub(super) fn continue_search(state: &mut State, on: bool, effects: &mut Vec<Effect>) {
     if state.search.is_empty() && super::inject::is_session(state) {
         return super::inject::next_difference(state, on);
     }
@@ -53,7 +53,7 @@ fn detail(state: &State) -> view::Texts<'_> {
     view::Texts { count: lines.len(), text: Box::new(move |index| lines[index].clone()) }
 }
 
-/// The place in the list or the text from which the search goes on.
+/// The place in the list or the text from which the search continues.
 fn main_place(state: &State) -> Option<usize> {
     match state.is_list() {
         true => Some(state.cursor().at),

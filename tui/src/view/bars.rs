@@ -62,8 +62,8 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// The names of the views, each with its key and its first column. On a narrow screen they are short,
-/// and if not all of them fit, they begin with a later one, so that the current one is shown.
+/// The names of the views, each with its key and its first column. On a narrow screen they are
+/// short, and if not all of them fit, they begin with a later one, so that the current one is shown.
 fn names(state: &State) -> Vec<(Show, String, u16)> {
     let width = usize::from(state.size.0);
     let all = |narrow: usize, end: &str| -> Vec<(Show, String)> {
@@ -226,7 +226,7 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
             "back" => !state.back.is_empty() || !state.filter.is_empty(),
             "open" => match state.show {
                 Show::Bytes | Show::Charts => false,
-                Show::Inject => !state.inject.offers.is_empty(),
+                Show::Inject => !state.inject.entries.is_empty(),
                 _ => true,
             },
             "sort" => state.show == Show::Transactions,
@@ -253,9 +253,9 @@ fn word_of_open(state: &State) -> &'static str {
         return "open";
     }
     let at = state.cursor().at;
-    match state.inject.offers.get(at) {
+    match state.inject.entries.get(at) {
         _ if state.inject.is_running(at) => "stop",
-        Some(offer) if offer.is_session => "send",
+        Some(entry) if entry.is_session => "send",
         _ => "run",
     }
 }

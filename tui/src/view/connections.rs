@@ -1,7 +1,7 @@
 //! Connections at the moment that is shown.
 
 use super::{Pane, Selection, Target, Texts, dim, fitted, screen};
-use crate::analysis::What;
+use crate::analysis::PacketSet;
 use crate::session::ConnectionNow;
 use crate::state::State;
 use ratatui::Frame;
@@ -60,7 +60,7 @@ impl Pane for Connections {
                     " {:9} {:>9} {:>9} {:>7}",
                     words::state(it.state),
                     Number(packets).to_string(),
-                    under_way(state, now),
+                    calls_in_flight(state, now),
                     Maybe(granted),
                 )),
             ])
@@ -120,13 +120,13 @@ impl Pane for Connections {
         Selection {
             command: format!("rdmascope connections {}", state.files),
             value: id.map(|id| id.0.to_string()),
-            packets: id.map_or(What::All, What::Connection),
+            packets: id.map_or(PacketSet::All, PacketSet::Connection),
             target: id.map(|id| Target::Filtered(format!("connection={}", id.0))),
             ..Selection::default()
         }
     }
 }
 
-fn under_way(state: &State, now: &ConnectionNow) -> u64 {
+fn calls_in_flight(state: &State, now: &ConnectionNow) -> u64 {
     state.moment.open.iter().filter(|open| open.connection == now.connection.id).count() as u64
 }

@@ -1,7 +1,7 @@
 //! The exchange of a transaction: its ladder to scale in time, and its phases.
 
 use super::{Pane, Selection, Target, Texts, screen};
-use crate::analysis::{Exchanged, What};
+use crate::analysis::{Exchanged, PacketSet};
 use crate::state::State;
 use core::ops::Range;
 use ratatui::Frame;
@@ -80,10 +80,10 @@ pub(super) fn command(state: &State, number: Option<u64>) -> String {
 }
 
 /// The packets of the selected transaction.
-pub(super) fn packets(state: &State) -> What {
+pub(super) fn packets(state: &State) -> PacketSet {
     let row = state.chosen.and_then(|number| state.session.place(number));
     let row = row.and_then(|place| state.session.rows.get(place));
-    row.map_or(What::All, |row| What::Between(row.connection, row.first, row.last))
+    row.map_or(PacketSet::All, |row| PacketSet::Between(row.connection, row.first, row.last))
 }
 
 /// The lines of the view at this width.

@@ -7,7 +7,7 @@ pub use session::line_of_sent;
 use super::pane::plain;
 use super::{Pane, Selection, Target, Texts, dim, fitted, red};
 use crate::filter::quoted;
-use crate::inject::{Arrow, Inject, Offer, Plan, Ran};
+use crate::inject::{Arrow, Entry, Inject, Plan, Ran};
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -25,8 +25,8 @@ pub(super) struct Injection;
 impl Pane for Injection {
     fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         let inject = &state.inject;
-        let Inject { target, offers, ran, queue, .. } = inject;
-        if offers.is_empty() {
+        let Inject { target, entries, ran, queue, .. } = inject;
+        if entries.is_empty() {
             super::title(state, frame, area, "Injection", true);
             let why = "No target is named. `rdmascope tui --to ADDRESS` sends scenarios to a live \
                 server: messages that the specifications forbid or leave open.";
@@ -37,7 +37,7 @@ impl Pane for Injection {
         let headings = format!(" {:VERDICT$} {:NAME$} {:16} description", "verdict", "scenario", "section");
         let width = usize::from(area.width).saturating_sub(NAME + VERDICT + 20);
         let line = |index: usize| {
-            let offer = &offers[index];
+            let entry = &entries[index];
             let (verdict, style) = match &ran[index] {
                 _ if inject.is_running(index) && inject.is_stopping => ("stopping", dim()),
                 _ if inject.is_running(index) => ("runs", Style::new().add_modifier(Modifier::BOLD)),
@@ -45,60 +45,60 @@ impl Pane for Injection {
                 Some(Ok(ran)) if ran.is_violation => (&*ran.verdict, red(state)),
                 Some(Ok(ran)) => (&*ran.verdict, Style::new()),
                 Some(Err(_)) => ("could not run", red(state)),
-                None if offer.is_destructive => ("(destructive)", dim()),
+                None if entry.is_destructive => ("(destructive)", dim()),
                 None => ("", Style::new()),
             };
             Line::from(vec![
                 Span::styled(format!(" {} ", fitted(state, verdict, VERDICT, false)), style),
-                Span::raw(fitted(state, &offer.name, NAME, false)),
-                Span::raw(format!(" {} ", fitted(state, &offer.section, 16, false))),
-                Span::raw(fitted(state, &offer.title, width, false)),
+                Span::raw(fitted(state, &entry.name, NAME, false)),
+                Span::raw(format!(" {} ", fitted(state, &entry.section, 16, false))),
+                Span::raw(fitted(state, &entry.title, width, false)),
             ])
         };
-        super::list(state, frame, area, Some(headings), (offers.len(), ""), line);
+        super::list(state, frame, area, Some(headings), (entries.len(), ""), line);
     }
 
     fn count(&self, state: &State) -> usize {
-        state.inject.offers.len()
+        state.inject.entries.len()
     }
 
     fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
-        let offers = &state.inject.offers;
-        Texts::of(offers.len(), |index| format!("{} {}", offers[index].name, offers[index].title))
+        let entries = &state.inject.entries;
+        Texts::of(entries.len(), |index| format!("{} {}", entries[index].name, entries[index].title))
     }
 
     fn detail_texts(&self, state: &State, width: u16) -> Vec<String> {
         match chosen(state) {
-            Some(offer) if offer.is_session => session::all(state, width, offer).iter().map(plain).collect(),
-            Some(offer) => detail(state, width, offer).iter().map(plain).collect(),
+            Some(entry) if entry.is_session => session::all(state, width, entry).iter().map(plain).collect(),
+            Some(entry) => detail(state, width, entry).iter().map(plain).collect(),
             None => Vec::new(),
         }
     }
 
     fn detail_count(&self, state: &State, width: u16) -> usize {
         match chosen(state) {
-            Some(offer) if offer.is_session => session::count(state, width, offer),
-            Some(offer) => detail(state, width, offer).len(),
+            Some(entry) if entry.is_session => session::count(state, width, entry),
+            Some(entry) => detail(state, width, entry).len(),
             None => 0,
         }
     }
 
     fn render_detail(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
-        let Some(offer) = chosen(state) else { return };
-        if offer.is_session {
+        let Some(entry) = chosen(state) else { return };
+        if entry.is_session {
             super::title(state, frame, area, &session::title(state), state.in_detail);
-            return session::render(state, frame, area, offer);
+            return session::render(state, frame, area, entry);
         }
         let words = "Scenario: result, packets and description";
         super::title(state, frame, area, words, state.in_detail);
-        super::scrolled(state, frame, area, detail(state, area.width, offer).into(), state.detail().top);
+        super::scrolled(state, frame, area, detail(state, area.width, entry).into(), state.detail().top);
     }
 
     fn selection(&self, state: &State) -> Selection {
         let Inject { target, plan: Plan { starting_at, fault }, .. } = &state.inject;
-        let offer = chosen(state);
-        let command = match offer {
-            Some(offer) if offer.is_session => {
+        let entry = chosen(state);
+        let command = match entry {
+            Some(entry) if entry.is_session => {
                 let start = starting_at.map_or(String::new(), |number| format!(" --starting-at {number}"));
                 let fault = fault.map_or(String::new(), |(name, at)| format!(" --fault {name}@{at}"));
                 let files = &state.files;
@@ -107,24 +107,24 @@ impl Pane for Injection {
                     "rdmascope peer replay {files} --to {target} --leave-out --all{start}{fault}{further}"
                 )
             }
-            Some(offer) => {
-                let allow = if offer.is_destructive { " --allow-destructive" } else { "" };
+            Some(entry) => {
+                let allow = if entry.is_destructive { " --allow-destructive" } else { "" };
                 let further = &state.inject.arguments;
-                format!("rdmascope peer inject --to {target}{further}{allow} {}", quoted(&offer.name))
+                format!("rdmascope peer inject --to {target}{further}{allow} {}", quoted(&entry.name))
             }
             None => "rdmascope peer inject --list".to_owned(),
         };
-        let value = offer.map(|offer| offer.name.clone());
+        let value = entry.map(|entry| entry.name.clone());
         Selection { command, value, target: Some(Target::Scenario), ..Selection::default() }
     }
 }
 
-fn chosen(state: &State) -> Option<&Offer> {
-    state.inject.offers.get(state.cursor().at)
+fn chosen(state: &State) -> Option<&Entry> {
+    state.inject.entries.get(state.cursor().at)
 }
 
 /// The result of a scenario, its packets, and its description.
-fn detail(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
+fn detail(state: &State, width: u16, entry: &Entry) -> Vec<Line<'static>> {
     let at = state.cursor().at;
     let room = room(width);
     let draw = |arrows: &[Arrow]| -> Vec<Line<'static>> {
@@ -136,14 +136,14 @@ fn detail(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
             lines.extend(paragraph("Running; Enter stops it.", room));
             lines.extend(draw(&state.inject.crossed));
         }
-        Some(Ok(Ran { told, arrows, .. })) => {
-            lines.extend(paragraph(told, room));
+        Some(Ok(Ran { text, arrows, .. })) => {
+            lines.extend(paragraph(text, room));
             lines.extend(draw(arrows));
         }
         Some(Err(error)) => lines.extend(paragraph(error, room)),
         None => lines.extend(paragraph("Enter runs it; a runs all non-destructive scenarios.", room)),
     }
-    lines.extend(paragraph(&offer.explanation, room));
+    lines.extend(paragraph(&entry.explanation, room));
     lines
 }
 

@@ -1,7 +1,7 @@
 //! Marks on packets and transactions, with their notes.
 
 use super::{Pane, Selection, Target, Texts, fitted};
-use crate::analysis::What;
+use crate::analysis::PacketSet;
 use crate::filter::quoted;
 use crate::marks::Mark;
 use crate::state::State;
@@ -54,7 +54,7 @@ impl Pane for Marks {
             command: format!("rdmascope export pcapng {} --notes {notes} --output noted.pcapng", state.files),
             value: mark.map(|mark| mark.note.text.clone()),
             record: mark.and_then(|mark| mark.frame),
-            packets: What::All,
+            packets: PacketSet::All,
             target: mark.map(|mark| match mark.note.on {
                 Subject::Frame(number) => Target::Frame(number),
                 Subject::Transaction(number) => Target::Transaction(number),

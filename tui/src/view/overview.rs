@@ -61,7 +61,7 @@ pub fn entry_at(state: &State, column: u16, row: u16) -> Option<usize> {
 
 /// The entry next to the selected one in the row of tiles: the next one, or the previous one. From
 /// any other entry, the first tile.
-pub fn beside(state: &State, on: bool) -> Option<usize> {
+pub fn adjacent_tile(state: &State, on: bool) -> Option<usize> {
     let entries = entries(state);
     let first = entries.iter().position(|entry| matches!(entry, Entry::Tile(_)))?;
     let at = state.cursor().at;
@@ -317,17 +317,17 @@ impl Page {
         let chosen = state.cursor().at;
         let last = self.lines.iter().rposition(|(entry, _)| *entry == Some(chosen));
         let most = self.lines.len().saturating_sub(seen);
-        // One more line shows that the page goes on.
+        // One more line shows that the page continues.
         let top = last.map_or(0, |line| (line + 2).saturating_sub(seen)).min(most);
         if let Some((first, height, count)) = self.charts {
-            let mut whole = Buffer::empty(Rect { x: 0, y: 0, width: area.width, height });
-            charts::draw(state, whole.area, &mut whole, count);
+            let mut full = Buffer::empty(Rect { x: 0, y: 0, width: area.width, height });
+            charts::draw(state, full.area, &mut full, count);
             for y in 0..height {
                 let Some(line) = (first + usize::from(y)).checked_sub(top).filter(|line| *line < seen) else {
                     continue;
                 };
                 for x in 0..area.width {
-                    buffer[(area.x + x, area.y + line as u16)] = whole[(x, y)].clone();
+                    buffer[(area.x + x, area.y + line as u16)] = full[(x, y)].clone();
                 }
             }
         }
@@ -347,7 +347,7 @@ impl Page {
 }
 
 /// The page for a column of this width. With `height`, it has the charts too, and on a low screen
-/// only what matters most comes before them.
+/// only the most important sections come before them.
 fn page(state: &State, width: u16, height: Option<u16>) -> Page {
     let mut page = Page::default();
     let all = entries(state);

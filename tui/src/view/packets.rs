@@ -1,7 +1,7 @@
 //! Packets as a table, and the fields of the selected one.
 
 use super::{Pane, Selection, Target, Texts, dim, fitted, red, yellow};
-use crate::analysis::What;
+use crate::analysis::PacketSet;
 use crate::filter::quoted;
 use crate::packets::{PacketRow, PacketTable, PacketTest, Packets as List};
 use crate::state::State;
@@ -68,7 +68,7 @@ impl Pane for Packets {
             command: command(state),
             value: number.map(|number| number.to_string()),
             record: number,
-            packets: number.map_or(What::All, |number| What::Frames(vec![number])),
+            packets: number.map_or(PacketSet::All, |number| PacketSet::Frames(vec![number])),
             target: row.map(|row| Target::Frame(row.number)),
         }
     }
@@ -121,7 +121,7 @@ struct Column {
     right: bool,
 }
 
-/// The columns that fit beside the number, the times and the transaction.
+/// The columns that fit next to the number, the times and the transaction.
 fn columns(width: usize, times: usize) -> Vec<Column> {
     let narrow = width < 100;
     // The longest address has 39 characters, the longest opcode 33.

@@ -1,7 +1,7 @@
 //! The trait of a view, and the types of its answers to keys.
 
 use super::{scrolled, title};
-use crate::analysis::What;
+use crate::analysis::PacketSet;
 use crate::rows::Sort;
 use crate::show::Show;
 use crate::state::State;
@@ -84,7 +84,7 @@ pub struct Selection {
     /// The record that shows the entry, or at which it was found.
     pub record: Option<u64>,
     /// The packets to save.
-    pub packets: What,
+    pub packets: PacketSet,
     /// The target of Enter.
     pub target: Option<Target>,
 }

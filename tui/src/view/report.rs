@@ -12,10 +12,10 @@ pub(super) struct Report;
 
 impl Pane for Report {
     fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
-        let words = match &state.beside {
+        let words = match &state.other {
             None => "Report".to_owned(),
-            Some(beside) if beside.is_shown => format!("Compared with {}   h: report, a: all", beside.name),
-            Some(beside) => format!("Report   l: comparison with {}", beside.name),
+            Some(other) if other.is_shown => format!("Compared with {}   h: report, a: all", other.name),
+            Some(other) => format!("Report   l: comparison with {}", other.name),
         };
         super::title(state, frame, area, &words, !state.in_detail);
         super::scrolled(state, frame, area, text(state), state.cursor().top);
@@ -31,9 +31,9 @@ impl Pane for Report {
 
     fn selection(&self, state: &State) -> Selection {
         let files = &state.files;
-        let command = match state.beside.as_ref().filter(|beside| beside.is_shown) {
-            Some(beside) if beside.has_all => format!("rdmascope diff {files} {} --all", beside.name),
-            Some(beside) => format!("rdmascope diff {files} {}", beside.name),
+        let command = match state.other.as_ref().filter(|other| other.is_shown) {
+            Some(other) if other.has_all => format!("rdmascope diff {files} {} --all", other.name),
+            Some(other) => format!("rdmascope diff {files} {}", other.name),
             None => format!("rdmascope analyze {files}"),
         };
         let show = if state.session.events.is_empty() { Show::Transactions } else { Show::Events };
@@ -43,13 +43,13 @@ impl Pane for Report {
 
 /// The comparison if it is selected, else the report.
 fn text(state: &State) -> Text<'static> {
-    let Some(beside) = state.beside.as_ref().filter(|beside| beside.is_shown) else { return report(state) };
-    match &beside.compared {
-        None => Text::raw(format!("\n  Both captures are being read: this one, and {}.\n", beside.name)),
+    let Some(other) = state.other.as_ref().filter(|other| other.is_shown) else { return report(state) };
+    match &other.compared {
+        None => Text::raw(format!("\n  Both captures are being read: this one, and {}.\n", other.name)),
         Some(Err(error)) => Text::raw(format!("\n  {error}\n")),
         Some(Ok(compared)) => {
             let screen = super::screen(state, state.size.0);
-            super::text(&compared.text(beside.has_all, screen.style))
+            super::text(&compared.text(other.has_all, screen.style))
         }
     }
 }

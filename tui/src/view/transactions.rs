@@ -161,7 +161,7 @@ fn line(state: &State, row: &Row, times: &str, columns: &[Column]) -> Line<'stat
     let is_marked = state.marks.of(Subject::Transaction(row.number)).is_some();
     let (sign, of_sign) = match row.mark {
         None if is_marked => ("*", yellow(state)),
-        Some(Verdict::Stands) => ("!", red(state)),
+        Some(Verdict::Certain) => ("!", red(state)),
         Some(Verdict::Inconclusive) => ("?", yellow(state)),
         None => (" ", Style::new()),
     };

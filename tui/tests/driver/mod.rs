@@ -64,7 +64,7 @@ impl Driver {
         driver.analysis.allow(allowances);
         let path = sample(name);
         let paths = [path];
-        let mut files = Files::open(&paths, None, &Interrupt::default()).expect("the sample is there");
+        let mut files = Files::open(&paths, None, &Interrupt::default()).expect("the sample exists");
         files.for_each(&frame::Config::default(), &mut (), &mut driver).expect("it can be read");
         let mut endings = files.endings();
         // A path that does not depend on the location of the sources.
@@ -124,11 +124,11 @@ impl Driver {
         let mut rounds = 0;
         while !effects.is_empty() {
             rounds += 1;
-            assert!(rounds < 1000, "an answer leads to the same request again: {:?}", self.state.asked);
+            assert!(rounds < 1000, "an answer leads to the same request again: {:?}", self.state.pending);
             let mut further = Vec::new();
             for effect in effects {
                 match effect {
-                    Effect::Ask(request) => {
+                    Effect::Request(request) => {
                         let answer = match request {
                             Request::Save(..) if !self.saves => Answer::Failed(request, "read only".into()),
                             request => self.analysis.answer(request),
@@ -202,8 +202,8 @@ impl Driver {
     /// The content of the screen.
     pub(crate) fn buffer(&self) -> Buffer {
         let (width, height) = self.state.size;
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory is a terminal");
-        terminal.draw(|frame| view::render(&self.state, frame)).expect("memory takes all");
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a test terminal");
+        terminal.draw(|frame| view::render(&self.state, frame)).expect("drawing succeeds");
         terminal.backend().buffer().clone()
     }
 

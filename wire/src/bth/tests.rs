@@ -35,7 +35,7 @@ fn every_truncation_is_located() {
 
 /// Byte 0 of the XRCETH and of the RDETH is reserved.
 #[test]
-fn what_is_reserved_is_no_number() {
+fn reserved_bytes_are_ignored() {
     let bytes = [0xff, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(Extensions::parse(Opcode(0xa4), &bytes).unwrap().0.xrceth, Some(0x01_0203));
     assert_eq!(Extensions::parse(Opcode(0x44), &bytes).unwrap().0.rdeth, Some(0x01_0203));
@@ -65,7 +65,7 @@ fn syndromes() {
 
 proptest! {
     #[test]
-    fn a_header_survives_the_way_there_and_back(bytes: [u8; 12]) {
+    fn headers_round_trip(bytes: [u8; 12]) {
         let bth = Bth::parse(&bytes).unwrap();
         let mut built = Vec::new();
         bth.build(&mut built);
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn extensions_survive_the_way_there_and_back(opcode: u8, bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn extensions_round_trip(opcode: u8, bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         if let Ok((extensions, length)) = Extensions::parse(Opcode(opcode), &bytes) {
             let mut built = Vec::new();
             extensions.build(&mut built);
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn every_opcode_is_as_long_as_its_extension_headers() {
+fn lengths_of_opcodes_match_their_extension_headers() {
     for opcode in (0..=255).map(Opcode) {
         let (_, length) = Extensions::parse(opcode, &[0; 64]).unwrap();
         assert_eq!(Extensions::length(opcode), length, "{opcode}");
@@ -93,7 +93,7 @@ fn every_opcode_is_as_long_as_its_extension_headers() {
 
 /// Tables 46 and 47. The timers are also in `enum ib_rnr_timeout` of Linux's ib_verbs.h.
 #[test]
-fn credits_and_timers_are_encoded() {
+fn encoded_credits_and_timers_are_decoded() {
     let credits =
         [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 6), (6, 8), (7, 12), (10, 32), (11, 48), (30, 32_768)];
     for (encoded, expected) in credits {

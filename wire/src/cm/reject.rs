@@ -233,7 +233,7 @@ mod tests {
 
     /// From the headers of Linux and Lustre: nvme-rdma.h, o2iblnd-idl.h.
     #[test]
-    fn reasons_of_consumers() {
+    fn consumer_reject_reasons_are_named() {
         let nvme = |status: u8| [0, 0, status, 0, 0, 0, 0, 0];
         assert_eq!(consumer_reason_name(&nvme(6), Some(4420)), Some("NVMe: no resources"));
         assert_eq!(consumer_reason_name(&nvme(9), Some(4420)), Some("NVMe: invalid controller ID"));

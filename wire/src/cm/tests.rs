@@ -323,7 +323,7 @@ fn alternate_paths() {
 }
 
 #[test]
-fn what_is_no_cm_message_is_kept() {
+fn unknown_messages_are_kept() {
     let data = [0xab; mad::DATA_LENGTH];
     let bytes = mad(0x0001, &data);
     let (_, message) = Message::parse(&bytes).unwrap();
@@ -344,7 +344,7 @@ fn what_is_no_cm_message_is_kept() {
 }
 
 #[test]
-fn bytes_behind_the_mad_are_not_the_messages() {
+fn bytes_after_the_mad_are_ignored() {
     let bytes = mad(0x0014, &[0xff; mad::DATA_LENGTH + 4]);
     let (_, message) = Message::parse(&bytes).unwrap();
     assert_eq!(message.private_data().len(), 224);
@@ -353,10 +353,10 @@ fn bytes_behind_the_mad_are_not_the_messages() {
 #[test]
 fn every_truncation_is_located() {
     for (attribute, fixed) in ATTRIBUTES {
-        let whole = mad(attribute, &[0xff; mad::DATA_LENGTH]);
-        let (_, complete) = Message::parse(&whole).unwrap();
+        let bytes = mad(attribute, &[0xff; mad::DATA_LENGTH]);
+        let (_, complete) = Message::parse(&bytes).unwrap();
         for length in 0..mad::LENGTH {
-            let cut = Message::parse(&whole[..length]);
+            let cut = Message::parse(&bytes[..length]);
             if length < mad::Header::LENGTH {
                 assert_eq!(cut, Err(Stop::short(Layer::Mad, 0, 24, length)));
                 continue;
@@ -380,7 +380,7 @@ fn every_truncation_is_located() {
 }
 
 #[test]
-fn a_request_that_ends_in_its_paths_still_names_queue_pair_and_psn() {
+fn request_cut_in_its_paths_keeps_qpn_and_psn() {
     let bytes = mad(0x0010, &REQUEST);
     // A snap length of 160 bytes on IPv4: 14 Ethernet, 20 IP, 8 UDP, 12 BTH and 8 DETH leave 98
     // bytes of the MAD, 74 of the message.
@@ -415,7 +415,7 @@ fn bits_that_do_not_fit_are_dropped() {
 
 #[test]
 #[should_panic(expected = "225 bytes for a field of 224")]
-fn private_data_that_does_not_fit_is_refused() {
+fn oversized_private_data_panics() {
     let message = Message::ReadyToUse(ReadyToUse {
         local_communication_id: CommunicationId(1),
         remote_communication_id: CommunicationId(2),
@@ -491,7 +491,7 @@ fn reserved_bits(attribute: u16) -> &'static [(usize, u8)] {
 
 proptest! {
     #[test]
-    fn every_bit_that_is_not_reserved_has_a_field(
+    fn every_unreserved_bit_has_a_field(
         data in proptest::collection::vec(any::<u8>(), mad::DATA_LENGTH),
     ) {
         for (attribute, _) in ATTRIBUTES {
@@ -509,7 +509,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_give_a_message_or_a_stop(
+    fn arbitrary_bytes_parse_or_stop(
         attribute in 0u16..0x20, bytes in proptest::collection::vec(any::<u8>(), 0..300), class: bool,
     ) {
         let mut bytes = bytes;
@@ -529,9 +529,9 @@ proptest! {
                     prop_assert!(request.private_data.ends_with(consumer));
                 }
                 // Building fills missing bytes with zeros. A complete message does not change.
-                let (_, whole) = Message::parse(&built).unwrap();
+                let (_, complete) = Message::parse(&built).unwrap();
                 let mut again = Vec::new();
-                whole.build(&header, &mut again);
+                complete.build(&header, &mut again);
                 prop_assert_eq!(again, built);
             }
             Err(stop) => prop_assert!(stop.offset + stop.needed > stop.offset + stop.available),
@@ -545,7 +545,9 @@ mod layouts {
 
     proptest! {
         #[test]
-        fn of_the_messages(data in proptest::array::uniform32(any::<u8>()).prop_map(|part| part.repeat(8))) {
+        fn message_layouts_match_the_parsers(
+            data in proptest::array::uniform32(any::<u8>()).prop_map(|part| part.repeat(8)),
+        ) {
             for (attribute, _) in ATTRIBUTES {
                 let layout = layout(attribute).expect("every attribute has a layout");
                 prop_assert_eq!(layout.length(), mad::DATA_LENGTH);

@@ -91,7 +91,7 @@ fn ipv6_carrier() -> Carrier {
 }
 
 #[test]
-fn hand_written_frames() {
+fn frames_match_hand_written_bytes() {
     let tag = [0x81, 0x00, 0x60, 0x05];
     for (carrier, ether_type, headers, icrc) in [
         (ipv4_carrier(), [0x08, 0x00], [&IPV4[..], &UDP].concat(), [0x49, 0x76, 0xb5, 0x0c]),
@@ -111,7 +111,7 @@ fn hand_written_frames() {
 }
 
 #[test]
-fn a_buffer_of_every_length() {
+fn short_buffers_are_errors_and_stay_unchanged() {
     for carrier in [ipv4_carrier(), ipv6_carrier(), Carrier::Grh(ipv6())] {
         let frame = frame(carrier, Some(1));
         let expected = frame.to_vec().unwrap();
@@ -132,7 +132,7 @@ fn a_buffer_of_every_length() {
 }
 
 #[test]
-fn the_longest_payload() {
+fn payload_beyond_the_maximum_is_an_error() {
     // 65535 bytes minus BTH, RETH and ICRC, and minus the headers that the length field counts,
     // rounded down to a multiple of four.
     for (carrier, maximum) in
@@ -149,7 +149,7 @@ fn the_longest_payload() {
 }
 
 #[test]
-fn every_extension_header() {
+fn every_extension_header_is_composed() {
     let extensions = Extensions {
         rdeth: Some(1),
         deth: Some(Deth { queue_key: 2, source_qp: Qpn(3) }),
@@ -170,13 +170,13 @@ fn every_extension_header() {
 
 proptest! {
     #[test]
-    fn whatever_is_composed_is_as_long_as_it_says(
+    fn composed_frames_have_the_stated_length_and_parse_back(
         carrier in prop::sample::select(vec![ipv4_carrier(), ipv6_carrier(), Carrier::Grh(ipv6())]),
         opcode: u8, ethernet: bool, vlan: Option<u16>,
-        behind in prop::collection::vec(any::<u8>(), 64..80),
+        headers in prop::collection::vec(any::<u8>(), 64..80),
         payload in prop::collection::vec(any::<u8>(), 0..70),
     ) {
-        let (extensions, length) = Extensions::parse(Opcode(opcode), &behind).unwrap();
+        let (extensions, length) = Extensions::parse(Opcode(opcode), &headers).unwrap();
         let mut frame = Frame { extensions, payload: &payload, ..frame(carrier, vlan) };
         frame.ethernet = frame.ethernet.filter(|_| ethernet);
         let bytes = frame.to_vec().unwrap();
@@ -193,7 +193,7 @@ proptest! {
 /// The sum of all words of a header is all ones (RFC 1071), even if adding the carries produces
 /// another carry.
 #[test]
-fn checksums_of_ipv4() {
+fn ipv4_checksums_are_valid() {
     for identification in 0..=u16::MAX {
         let ip = Ipv4 { identification, ..Ipv4::new([255, 255, 255, 255].into(), [255, 255, 0, 0].into()) };
         let header = ip.to_bytes(0x4321);
@@ -204,7 +204,7 @@ fn checksums_of_ipv4() {
 
 /// 65535 bytes including the IP header, the UDP header and the ICRC.
 #[test]
-fn the_longest_transport_packet() {
+fn transport_packet_beyond_the_maximum_is_an_error() {
     let (ip, udp) = (Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into()), Udp::from_port(50_000));
     let carrier = Carrier::Ipv4(ip, udp);
     let transport = vec![0; 65_504];
@@ -217,7 +217,7 @@ fn the_longest_transport_packet() {
 }
 
 #[test]
-fn a_transport_packet_as_it_is() {
+fn enclosed_transport_packet_is_unchanged() {
     let (ip, udp) = (Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into()), Udp::from_port(50_000));
     let grh = Ipv6::new("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     for carrier in [Carrier::Ipv4(ip, udp), Carrier::Ipv6(grh, udp), Carrier::Grh(grh)] {
@@ -229,7 +229,8 @@ fn a_transport_packet_as_it_is() {
         let mut out = b"before".to_vec();
         carrier.enclose(transport, &mut out).unwrap();
         assert_eq!(out, [&b"before"[..], &expected].concat());
-        // Bytes that are no packet are sent; a packet longer than the length field allows is not.
+        // Bytes that are not a packet are enclosed too. A packet longer than the length field
+        // allows is an error.
         carrier.enclose(b"x", &mut out).unwrap();
         assert_eq!(out[out.len() - 5..], *b"x\0\0\0\0");
         let length = out.len();

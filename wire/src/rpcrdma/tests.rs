@@ -57,7 +57,7 @@ fn every_list() -> Vec<u8> {
 
 /// RDMA_DONE has four words (draft, section 4.3), even if lists are given.
 #[test]
-fn a_done_is_four_words() {
+fn rdma_done_has_four_words() {
     let mut built = Vec::new();
     let reply = Some(vec![segment(1, 2, 3)]);
     Builder { reply, ..Builder::new(Xid(7), 3, Procedure::Done) }.build(&mut built);
@@ -65,7 +65,7 @@ fn a_done_is_four_words() {
 }
 
 #[test]
-fn lists_of_the_specifications_examples() {
+fn chunk_list_examples_of_rfc_8166_are_parsed() {
     let message = every_list();
     let header = Header::parse(&message).unwrap();
     assert_eq!(header.stop, None);
@@ -90,17 +90,17 @@ fn lists_of_the_specifications_examples() {
 }
 
 #[test]
-fn a_header_cut_anywhere_keeps_what_came_before() {
+fn truncated_header_keeps_the_segments_before_the_cut() {
     let message = every_list();
-    let whole = Header::parse(&message).unwrap().length;
-    for length in 0..whole {
+    let header_length = Header::parse(&message).unwrap().length;
+    for length in 0..header_length {
         match Header::parse(&message[..length]) {
             Err(stop) => {
-                assert!(length < 16, "the fixed fields are there");
+                assert!(length < 16, "the fixed fields are present");
                 assert_eq!(stop.offset + stop.available, length);
             }
             Ok(header) => {
-                let stop = header.stop.expect("the header is not whole");
+                let stop = header.stop.expect("the header is incomplete");
                 assert_eq!(stop.cause, Cause::TruncatedPacket);
                 assert_eq!(stop.offset + stop.available, length);
                 assert!(stop.needed > stop.available);
@@ -111,14 +111,14 @@ fn a_header_cut_anywhere_keeps_what_came_before() {
 }
 
 #[test]
-fn a_discriminator_is_zero_or_one() {
+fn discriminator_other_than_zero_or_one_is_malformed() {
     let message = words(&[7, 1, 1, 0, 2, 0, 0]);
     let header = Header::parse(&message).unwrap();
     assert_eq!(header.stop, Some(Stop::malformed(Layer::RpcRdma, 16)));
 }
 
 #[test]
-fn a_segment_count_that_the_message_cannot_hold() {
+fn segment_count_beyond_the_message_stops_the_parser() {
     let message = words(&[7, 1, 1, 0, 0, 1, 0xffff_ffff, 0, 0]);
     let stop = Header::parse(&message).unwrap().stop.unwrap();
     assert_eq!((stop.offset, stop.available), (28, 8));
@@ -154,7 +154,7 @@ fn obsolete_and_unknown_procedures() {
 }
 
 #[test]
-fn another_version_is_read_no_further_than_its_fixed_fields() {
+fn other_versions_are_parsed_up_to_the_fixed_fields() {
     let message = words(&[1, 9, 32, 0, 1, 1, 1]);
     let header = Header::parse(&message).unwrap();
     assert_eq!((header.version, header.length, header.stop), (9, 16, None));
@@ -171,7 +171,7 @@ fn any_chunk() -> impl Strategy<Value = Vec<Segment>> {
 
 proptest! {
     #[test]
-    fn what_is_built_is_parsed(
+    fn headers_round_trip(
         fixed: (u32, u32),
         nomsg: bool,
         reads in proptest::collection::vec((any::<u32>(), any_segment()), 0..4),
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_give_a_header_or_a_stop_inside_them(message in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_parse_or_stop_within_bounds(message in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(header) = Header::parse(&message) {
             prop_assert!(header.length <= message.len());
             if let Some(stop) = header.stop {

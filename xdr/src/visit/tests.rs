@@ -34,9 +34,9 @@ impl Visitor for Trace {
 }
 
 fn walk(language: &'static Language, name: &str, bytes: &[u8]) -> (Trace, usize, Walked) {
-    let of = language.named(name).expect("it is described");
+    let of = language.named(name).expect("the type is described");
     let mut walk = Walk::new(language, bytes, bytes.len(), 0, Trace::default());
-    let walked = walk.whole(of);
+    let walked = walk.root(of);
     (walk.visitor, walk.at, walked)
 }
 
@@ -46,7 +46,7 @@ const READ: [u8; 28] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0];
 
 #[test]
-fn each_value_has_its_place_and_bytes() {
+fn walk_reports_the_place_and_bytes_of_each_value() {
     let (trace, at, walked) = walk(&NFS3, "READ3res", &READ);
     let expected = [
         ". { 0",
@@ -67,10 +67,10 @@ fn each_value_has_its_place_and_bytes() {
 }
 
 #[test]
-fn a_message_that_is_too_short_stops_in_its_place() {
+fn truncated_message_stops_at_the_missing_item() {
     for length in 0..READ.len() {
         let (trace, _, walked) = walk(&NFS3, "READ3res", &READ[..length]);
-        assert_eq!(trace.open, 0, "{length}: each value that was entered is left");
+        assert_eq!(trace.open, 0, "{length}: each entered value is left");
         // The padding of the last item may be missing (RFC 8166, section 3.4.5.2).
         if length >= 25 {
             assert_eq!((walked, trace.stop), (Ok(()), None), "{length}");
@@ -83,7 +83,7 @@ fn a_message_that_is_too_short_stops_in_its_place() {
 }
 
 #[test]
-fn values_that_a_type_does_not_have() {
+fn invalid_values_stop_the_walk() {
     let mut eof = READ;
     eof[15] = 2;
     assert_eq!(walk(&NFS3, "READ3res", &eof).0.stop, Some(Stop::Malformed { at: 12 }));

@@ -7,7 +7,7 @@ use rdmascope_wire::{Rkey, rpcrdma};
 /// Every way of conveying a message, built from the RFC's descriptions, with the names that it
 /// counts as.
 #[test]
-fn ways_of_conveying() {
+fn conveyances_are_counted_by_name() {
     let plain = || samples::transaction(Procedure { program: 100_003, version: 3, number: 7 }, 1, 10);
     let chunk = |length| Chunk { segments: vec![segment(1, length, 0)] };
     let read_chunk =

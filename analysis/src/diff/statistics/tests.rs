@@ -14,7 +14,7 @@ fn close(actual: f64, expected: f64) {
 
 /// `scipy.stats.mannwhitneyu(a, b, method="asymptotic")`. Values below 2048 have a bucket each.
 #[test]
-fn ranks() {
+fn mann_whitney_matches_scipy() {
     let a = [1010, 1100, 1200, 1230, 1440, 1500, 1600, 1700, 1900, 2040];
     let b = [1300, 1450, 1550, 1800, 1900, 2000, 2010, 2020, 2030, 2045, 2046, 1440];
     close(mann_whitney(&histogram(a), &histogram(b)), 0.03768888939586322);
@@ -26,7 +26,7 @@ fn ranks() {
 }
 
 #[test]
-fn what_cannot_be_ranked_does_not_differ() {
+fn tied_or_too_few_values_do_not_differ() {
     for (a, b) in [(vec![5; 3], vec![5; 9]), (vec![], vec![1]), (vec![], vec![]), (vec![1], vec![2])] {
         assert_eq!(mann_whitney(&histogram(a), &histogram(b)), 1.0);
     }
@@ -35,7 +35,7 @@ fn what_cannot_be_ranked_does_not_differ() {
 /// `mannwhitneyu(range(n), range(100, 100 + m), method="asymptotic")`: the greatest possible
 /// difference.
 #[test]
-fn too_few_cannot_tell() {
+fn complete_separation_gives_the_least_probability() {
     for (a, b, expected) in [
         (1, 42, 0.09854737887319397),
         (3, 42, 0.004457223994225997),
@@ -91,7 +91,7 @@ fn tails() {
 /// Holm's steps by hand: 0.005 x 4, then 0.01 x 3, then 0.03 x 2, then 0.04 x 1, which may not be
 /// less than the one before.
 #[test]
-fn several_tests() {
+fn holm_corrects_several_tests() {
     let mut chances = [0.01, 0.04, 0.03, 0.005];
     correct(&mut chances);
     for (chance, expected) in chances.into_iter().zip([0.03, 0.06, 0.06, 0.02]) {

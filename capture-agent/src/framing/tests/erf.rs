@@ -31,7 +31,7 @@ fn capture() -> Vec<u8> {
 }
 
 #[test]
-fn records_of_every_kind() {
+fn records_of_every_kind_are_read() {
     let bytes = capture();
     let expected = [
         (1, NOW as i64 * 1_000_000_000 + 500_000_000, 22, &bytes[..22]),
@@ -46,22 +46,22 @@ fn records_of_every_kind() {
         original_length,
         data: data.to_vec(),
     });
-    assert_eq!(whole(&bytes), expected);
+    assert_eq!(all_records(&bytes), expected);
 }
 
 #[test]
-fn every_length() {
+fn truncated_captures_keep_their_first_records() {
     let bytes = capture();
-    let all = whole(&bytes);
+    let all = all_records(&bytes);
     let ends = [(0, 0), (22, 1), (46, 1), (84, 2), (102, 3)];
     for length in 0..bytes.len() {
         let (records, end) = framed(&bytes[..length]);
         let (start, count) = *ends.iter().rev().find(|(end, _)| *end <= length).unwrap();
         assert_eq!(records, all[..count], "{length}");
-        let (needed, there) = end.unwrap();
-        assert_eq!(there, length - start, "{length}");
+        let (needed, available) = end.unwrap();
+        assert_eq!(available, length - start, "{length}");
         let next = ends.iter().map(|(end, _)| *end).find(|end| *end > length).unwrap();
-        let expected = match there {
+        let expected = match available {
             0..4 if start == 0 => 4,
             0..16 => 16,
             _ => next - start,
@@ -91,7 +91,7 @@ fn damage_is_located() {
 }
 
 #[test]
-fn what_the_first_headers_tell() {
+fn erf_is_detected_by_its_first_two_headers() {
     let bytes = capture();
     // The first two headers end at byte 38.
     for length in 0..bytes.len() {
@@ -108,13 +108,13 @@ fn what_the_first_headers_tell() {
         bytes[at..at + to.len()].copy_from_slice(to);
         erf::begins(&bytes, true)
     };
-    // Unassigned types, impossible lengths, errors of the card, no time.
+    // Unassigned types, invalid lengths, errors of the card, no timestamp.
     for (at, to) in [(8, &[0][..]), (8, &[30]), (8, &[127]), (10, &[0, 15]), (9, &[0x24]), (9, &[0x84])] {
         assert_eq!(changed(at, to), Ok(false), "{at} {to:?}");
     }
     assert_eq!(changed(4, &[0; 4]), Ok(false));
-    // The same for the second record. It is padding here, which needs no time; then Ethernet, a
-    // week and a second later.
+    // The second record is checked too. Padding needs no timestamp, Ethernet does. A second record
+    // is at most a week after the first.
     assert_eq!(changed(22 + 8, &[49]), Ok(false));
     assert_eq!(changed(22 + 8, &[2]), Ok(false));
     let of = |later: u32| [record(stamp(NOW, 0), 21, 1, b"a"), record(stamp(NOW + later, 0), 21, 1, b"b")];
@@ -128,14 +128,14 @@ fn what_the_first_headers_tell() {
 
 /// A record in a pcap or pcapng capture has its own, finer timestamp.
 #[test]
-fn the_time_of_records_in_other_captures() {
+fn erf_timestamp_refines_the_time_of_pcap_records() {
     let data = record(stamp(NOW, 0x2000_0001), 21, 4, b"abcd");
     let times = |seconds: u32, microseconds: u32| {
         let in_pcap = LITTLE.pcap(0xa1b2_c3d4, 197, &[(seconds, microseconds, 20, &data)]);
         let ticks = u64::from(seconds) * 1_000_000 + u64::from(microseconds);
         let in_pcapng =
             [LITTLE.section(), LITTLE.interface(197, 0, &[]), LITTLE.enhanced(0, ticks, 20, &data)].concat();
-        let times = [in_pcap, in_pcapng].map(|bytes| whole(&bytes)[0].time);
+        let times = [in_pcap, in_pcapng].map(|bytes| all_records(&bytes)[0].time);
         assert_eq!(times[0], times[1]);
         times[0]
     };
@@ -143,15 +143,15 @@ fn the_time_of_records_in_other_captures() {
     assert_eq!(times(NOW, 125_000), own);
     assert_eq!(times(NOW, 0), own);
     assert_eq!(times(0, 0), own);
-    // Another time: the capture's times were changed.
+    // The pcap time differs, because the capture's times were shifted.
     assert_eq!(times(NOW + 3600, 125_000), own + 3_600_000_000_000);
-    // With another link type, the bytes are no ERF header.
+    // With another link type, the bytes are not an ERF header.
     let ethernet = LITTLE.pcap(0xa1b2_c3d4, 1, &[(7, 0, 20, &data)]);
-    assert_eq!(whole(&ethernet)[0].time, 7_000_000_000);
-    // No own time, and no room for one.
+    assert_eq!(all_records(&ethernet)[0].time, 7_000_000_000);
+    // The ERF timestamp is zero, or the header is too short.
     let none = record([0; 8], 21, 4, b"abcd");
     for data in [&none[..], &none[..15]] {
         let bytes = LITTLE.pcap(0xa1b2_c3d4, 197, &[(7, 5, 20, data)]);
-        assert_eq!(whole(&bytes)[0].time, 7_000_005_000);
+        assert_eq!(all_records(&bytes)[0].time, 7_000_005_000);
     }
 }

@@ -17,7 +17,7 @@ fn interfaces(bytes: &[u8]) -> Vec<Interface> {
 }
 
 #[test]
-fn names_and_filters() {
+fn names_and_filters_are_read() {
     for writer in [LITTLE, BIG] {
         let described = writer.interface(
             1,
@@ -39,7 +39,7 @@ fn names_and_filters() {
 
 /// draft-ietf-opsawg-pcapng, section 4.6.
 #[test]
-fn statistics() {
+fn statistics_are_read() {
     for writer in [LITTLE, BIG] {
         let value = |value: u64| writer.u64(value);
         // Timestamps are two words, the upper half first.
@@ -76,7 +76,7 @@ fn statistics() {
 }
 
 #[test]
-fn statistics_that_make_no_sense_harm_nothing() {
+fn invalid_statistics_are_ignored() {
     for writer in [LITTLE, BIG] {
         let bytes = [
             writer.section(),
@@ -91,14 +91,14 @@ fn statistics_that_make_no_sense_harm_nothing() {
             writer.block(5, &[&[0; 12][..], &[0; 4], &writer.options(&[(5, &[1; 8])])].concat()),
             writer.enhanced(0, 1, 1, b"x"),
         ];
-        assert_eq!(whole(&bytes.concat()).len(), 1);
+        assert_eq!(all_records(&bytes.concat()).len(), 1);
         assert_eq!(interfaces(&bytes.concat())[0].dropped(), 2);
     }
 }
 
 /// draft-ietf-opsawg-pcapng, section 4.3, epb_dropcount, and section B.1, drops count.
 #[test]
-fn drops_beside_packets() {
+fn drop_counts_of_packets_are_added_to_the_interface() {
     for writer in [LITTLE, BIG] {
         let count = writer.u64(5);
         let bytes = [
@@ -112,7 +112,7 @@ fn drops_beside_packets() {
             writer.obsolete(1, 10, 9, b"third"),
         ]
         .concat();
-        let records = whole(&bytes);
+        let records = all_records(&bytes);
         assert_eq!(
             records.iter().map(|record| &record.data[..]).collect::<Vec<_>>(),
             [&b"first"[..], b"second", b"", b"third"]
@@ -143,24 +143,24 @@ fn dropped(bytes: &[u8]) -> Vec<u32> {
 }
 
 #[test]
-fn records_say_what_was_dropped_before_them() {
+fn records_carry_the_drops_before_them() {
     for writer in [LITTLE, BIG] {
-        let said = |count| writer.statistics(1, &[(5, &writer.u64(1)), (7, &writer.u64(count))]);
+        let counted = |count| writer.statistics(1, &[(5, &writer.u64(1)), (7, &writer.u64(count))]);
         let bytes = [
             writer.section(),
             writer.interface(1, 0, &[]),
             writer.interface(1, 0, &[]),
             writer.enhanced(1, 1, 9, b"none"),
-            said(2),
+            counted(2),
             writer.enhanced(0, 2, 9, b"three by the statistics"),
-            said(2),
+            counted(2),
             writer.enhanced(1, 3, 9, b"no more"),
-            said(4),
+            counted(4),
             writer.enhanced_with(1, 4, 9, b"four, of which the statistics know two", &[(4, &writer.u64(4))]),
-            said(6),
+            counted(6),
             writer.enhanced(1, 5, 9, b"the same ones again"),
             writer.enhanced_with(1, 6, 9, b"many", &[(4, &writer.u64(u64::MAX))]),
-            said(7),
+            counted(7),
             writer.section(),
             writer.interface(1, 0, &[]),
             writer.simple(9, b"none"),
@@ -170,7 +170,7 @@ fn records_say_what_was_dropped_before_them() {
 }
 
 #[test]
-fn both_counts_are_of_the_same_packets() {
+fn larger_of_both_drop_counts_is_used() {
     let mut bytes = [LITTLE.section(), LITTLE.interface(1, 0, &[])].concat();
     bytes.extend(LITTLE.enhanced_with(0, 7, 9, b"x", &[(4, &5u64.to_le_bytes())]));
     assert_eq!(interfaces(&bytes)[0].dropped(), 5);
@@ -181,19 +181,19 @@ fn both_counts_are_of_the_same_packets() {
 }
 
 #[test]
-fn packets_with_options_that_are_damaged_are_whole() {
+fn damaged_options_do_not_affect_the_packet() {
     for writer in [LITTLE, BIG] {
         let mut damaged = writer.enhanced_with(0, 7, 9, b"data", &[(4, &[1; 8])]);
         // The option's length exceeds the block.
         damaged[28 + 4 + 2..][..2].fill(0xff);
         let bytes = [writer.section(), writer.interface(1, 0, &[]), damaged].concat();
-        assert_eq!(whole(&bytes), [record(1, 7000, 1, 9, b"data")]);
+        assert_eq!(all_records(&bytes), [record(1, 7000, 1, 9, b"data")]);
         assert_eq!(interfaces(&bytes)[0].dropped(), 0);
     }
 }
 
 #[test]
-fn interfaces_that_are_told_of_are_bounded() {
+fn reported_interfaces_are_bounded() {
     let mut bytes = Vec::new();
     for _ in 0..100 {
         bytes.extend(LITTLE.section());

@@ -1,5 +1,5 @@
-//! Errors and limits of pcap-parser, which are the reason for code written by hand. If a test fails
-//! with a later version, some of that code can be removed.
+//! Errors and limits of pcap-parser, the reason for the hand-written framer. If a test fails with a
+//! later version, some of the framer's code can be removed.
 
 use super::*;
 use ::pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
@@ -14,34 +14,33 @@ fn block(writer: Writer, bytes: &[u8]) -> Block<'_> {
     parsed.expect("it is a block").1
 }
 
-/// Timestamps: resolutions that are powers of two or finer than 10^-19 s, and offsets in big-endian
-/// sections.
+/// Resolutions that are powers of two or finer than 10^-19 s, and offsets in big-endian sections.
 #[test]
-fn clocks() {
-    let of = |writer: Writer, options: &[(u16, &[u8])]| {
+fn some_resolutions_and_offsets_are_unsupported() {
+    let clock = |writer: Writer, options: &[(u16, &[u8])]| {
         let bytes = writer.interface(1, 0, options);
         match block(writer, &bytes) {
             Block::InterfaceDescription(interface) => (interface.ts_resolution(), interface.ts_offset()),
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(of(LITTLE, &[(9, &[6])]).0, Some(1_000_000));
-    assert_eq!(of(LITTLE, &[(9, &[0x80 | 10])]).0, None, "2^10 ticks a second");
-    assert_eq!(of(LITTLE, &[(9, &[20])]).0, None);
-    assert_eq!(of(LITTLE, &[(14, &3i64.to_le_bytes())]).1, 3);
-    assert_ne!(of(BIG, &[(14, &3i64.to_be_bytes())]).1, 3);
+    assert_eq!(clock(LITTLE, &[(9, &[6])]).0, Some(1_000_000));
+    assert_eq!(clock(LITTLE, &[(9, &[0x80 | 10])]).0, None, "2^10 ticks a second");
+    assert_eq!(clock(LITTLE, &[(9, &[20])]).0, None);
+    assert_eq!(clock(LITTLE, &[(14, &3i64.to_le_bytes())]).1, 3);
+    assert_ne!(clock(BIG, &[(14, &3i64.to_be_bytes())]).1, 3);
 }
 
-/// The second word of pcap is called microseconds even if it has nanoseconds.
+/// The second word of a pcap record is named microseconds even if it contains nanoseconds.
 #[test]
-fn nanoseconds() {
+fn nanoseconds_are_named_microseconds() {
     let bytes = LITTLE.pcap(0xa1b2_3c4d, 1, &[(1, 999_999_999, 1, b"x")]);
     assert_eq!(parse_pcap_frame(&bytes[24..]).expect("a record").1.ts_usec, 999_999_999);
 }
 
-/// Counts of interface statistics in big-endian sections.
+/// The counts of interface statistics are read as little-endian in every section.
 #[test]
-fn counts() {
+fn big_endian_counts_are_wrong() {
     for (writer, right) in [(LITTLE, true), (BIG, false)] {
         let bytes = writer.statistics(0, &[(7, &writer.u64(3))]);
         match block(writer, &bytes) {
@@ -55,7 +54,7 @@ fn counts() {
 
 /// The options of every packet are collected in allocated memory.
 #[test]
-fn options_are_gathered() {
+fn options_of_every_packet_are_allocated() {
     let options = |options: &[(u16, &[u8])]| {
         let bytes = LITTLE.enhanced_with(0, 0, 1, b"x", options);
         match block(LITTLE, &bytes) {
@@ -66,14 +65,14 @@ fn options_are_gathered() {
     assert_eq!(options(&[]), (0, 0));
     // The size of an option in memory, compared to at least four bytes in the file.
     assert_eq!(size_of::<::pcap_parser::PcapNGOption<'_>>(), 32);
-    let (found, room) = options(&[(2, &[0; 4])]);
-    assert!(found == 2 && room >= 4, "opt_endofopt among them");
+    let (found, capacity) = options(&[(2, &[0; 4])]);
+    assert!(found == 2 && capacity >= 4, "including opt_endofopt");
 }
 
 /// The trailing lengths of most blocks, and lengths that are not a multiple of four, are not
 /// checked.
 #[test]
-fn lengths_that_are_not_looked_at() {
+fn trailing_and_odd_lengths_are_not_checked() {
     let mut simple = LITTLE.simple(1, b"x");
     let last = simple.len() - 4;
     simple[last] ^= 4;
@@ -85,7 +84,7 @@ fn lengths_that_are_not_looked_at() {
     assert!(matches!(block(LITTLE, &LITTLE.obsolete(0, 0, 1, b"x")), Block::Unknown(_)));
 }
 
-/// Returns one piece per read, after an interruption each.
+/// Returns one piece or one error per read.
 struct Pipe(Vec<io::Result<Vec<u8>>>);
 
 impl Read for Pipe {
@@ -99,9 +98,9 @@ impl Read for Pipe {
     }
 }
 
-/// The readers require the whole first header in one read.
+/// A reader fails if the first read returns only a part of the header.
 #[test]
-fn readers_of_pipes_that_begin_slowly() {
+fn readers_need_the_first_header_in_one_read() {
     let bytes = LITTLE.pcapng();
     let (first, rest) = bytes.split_at(10);
     let pipe = || Pipe(vec![Ok(first.to_vec()), Ok(rest.to_vec())]);
@@ -113,7 +112,7 @@ fn readers_of_pipes_that_begin_slowly() {
 
 /// The readers treat an interruption as an error and do not report which error it was.
 #[test]
-fn readers_that_are_interrupted() {
+fn interrupted_reads_are_errors() {
     let bytes = LITTLE.pcapng();
     for kind in [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionReset] {
         let pipe = Pipe(vec![Ok(bytes[..28].to_vec()), Err(kind.into()), Ok(bytes[28..].to_vec())]);
@@ -125,7 +124,7 @@ fn readers_that_are_interrupted() {
 /// A corrupt length looks like a buffer that is too small. Growing it as requested would take 4
 /// GiB.
 #[test]
-fn readers_and_lengths_that_lie() {
+fn corrupt_length_is_reported_as_a_small_buffer() {
     let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"x")]);
     bytes[24 + 8..24 + 12].fill(0xf0);
     let mut reader = LegacyPcapReader::new(65_536, Cursor::new(bytes)).unwrap_or_else(|_| panic!("a header"));
@@ -136,7 +135,7 @@ fn readers_and_lengths_that_lie() {
 
 /// The readers agree with the framer on captures that they support.
 #[test]
-fn its_readers_agree() {
+fn readers_agree_with_the_framer() {
     for bytes in captures() {
         let mut reader = create_reader(65_536, Cursor::new(bytes.clone())).unwrap();
         let mut theirs = Vec::new();
@@ -161,7 +160,7 @@ fn its_readers_agree() {
                 reader.refill().unwrap();
             }
         }
-        let mut ours = whole(&bytes);
+        let mut ours = all_records(&bytes);
         if bytes[0] == 0x0a {
             ours.retain(|record| record.data == b"first");
         }

@@ -112,13 +112,13 @@ fn members_and_parameters_of_two_files() {
     assert_eq!(btf.parameter("work", "outer"), Some(Some(2)));
     assert_eq!(btf.parameter("work", "both"), Some(None));
     assert_eq!(btf.parameter("rest", "outer"), None);
-    // Without the module, only the other structure is there.
+    // Without the module, only the structure of vmlinux is present.
     let btf = Btf::parse(&vmlinux, None).unwrap();
     assert_eq!(btf.member(btf.structure("both").unwrap(), "one").unwrap().0, 0);
 }
 
 #[test]
-fn any_bytes() {
+fn arbitrary_bytes_do_not_panic() {
     let [vmlinux, module] = files();
     assert!(Btf::parse(b"", None).is_none() && Btf::parse(&[0; 64], None).is_none());
     for length in 0..module.len() {
@@ -137,7 +137,7 @@ fn any_bytes() {
 
 /// A type that contains itself ends the search.
 #[test]
-fn circles() {
+fn cyclic_types_end_the_search() {
     let mut file = Builder::new();
     file.add("loop", kind::STRUCT << 24 | 1, 8, &[0, 1, 0]);
     file.add("alias", kind::TYPEDEF << 24, 2, &[]);

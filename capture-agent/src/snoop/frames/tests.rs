@@ -37,7 +37,7 @@ fn messages_become_a_transaction() {
     let frames = [message(true, call.len() as u32, call), reply];
     let frames = frames.iter().zip(1..).map(|(one, time)| known.frame(one, Time(time), 4096).unwrap());
     let mut engine = Engine::new(Config::default());
-    Note { kind: NoteKind::Inventory, bytes: LINE.into() }.tell(&mut engine);
+    Note { kind: NoteKind::Inventory, bytes: LINE.into() }.pass_to(&mut engine);
     let (mut outcomes, mut connections) = (Vec::new(), Vec::new());
     let mut see = |event: Event<'_>| match event {
         Event::Transaction(one) => outcomes.push((one.outcome, one.latency(), one.memory_unseen)),
@@ -62,13 +62,13 @@ fn messages_become_a_transaction() {
     assert_eq!((one.origin, one.path_mtu, one.port), (Origin::Snoop, None, Some(20049)));
     assert_eq!((one.requester.qpn, one.responder.qpn), (Some(Qpn(17)), Some(Qpn(18))));
     assert_eq!((one.responder.sent.invalidations, one.requester.sent.missing_packets), (1, 0));
-    // The ICRCs of composed frames do not count.
+    // The ICRCs of composed frames are not counted.
     assert_eq!((engine.totals().icrc, engine.totals().contradicted_connections), ([0; 3], 0));
 }
 
-/// A message that was not fetched to its end is cut, and so is one longer than asked for.
+/// A frame is truncated if its message was fetched in part or exceeds the requested maximum.
 #[test]
-fn missing_bytes_are_cut() {
+fn frames_with_missing_bytes_are_truncated() {
     let mut known = known(LINE);
     // IPv4, UDP, BTH; ICRC.
     let (before, after) = (20 + 8 + 12, 4);

@@ -1,6 +1,7 @@
 use super::*;
 
-/// Numbers of the events: the point in tens, the part in ones.
+/// A joiner that knows the events of all points. An event's ID is ten times the point's index plus
+/// the part.
 fn joiner() -> Joiner {
     let mut joiner = Joiner::default();
     for (index, point) in Point::ALL.into_iter().enumerate() {
@@ -10,7 +11,7 @@ fn joiner() -> Joiner {
             for (name, offset, size) in fields(point, part) {
                 format += &format!("\tfield:u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
             }
-            joiner.know(id, point, part, Layout::parse(&format).unwrap().1);
+            joiner.add_layout(id, point, part, Layout::parse(&format).unwrap().1);
         }
     }
     joiner
@@ -41,7 +42,7 @@ fn fields(point: Point, part: usize) -> Vec<(String, usize, usize)> {
     fields
 }
 
-/// An event with these values. Each byte of an array has its number.
+/// An event with these values. Arrays contain the bytes of [`filling`].
 fn event(point: Point, part: usize, values: &[(&str, u64)], sges: &[(u64, u64)]) -> Vec<u8> {
     let index = Point::ALL.iter().position(|one| *one == point).unwrap();
     let mut data = ((10 * index + part) as u16).to_ne_bytes().to_vec();
@@ -87,7 +88,7 @@ fn parts_are_joined() {
         1002,
         &event(point, 0, &[key, ("length", 3700), ("number", 18), ("flags", 4), ("rkey", 77)], &[]),
     );
-    // Another processor, whose parts are lost.
+    // Another processor, whose other parts are lost.
     joiner.take(1, 950, &event(point, 0, &[("key", 6), ("length", 3000)], &[]));
     assert_eq!(joiner.settle(900), []);
     let found = joiner.settle(2000);
@@ -98,10 +99,10 @@ fn parts_are_joined() {
     assert!(!found[2].is_sent);
 }
 
-/// The buffer held another message before. The part that it left is not of this one, so this one is
-/// cut.
+/// The earlier part belongs to another message in the same buffer, so this message is truncated
+/// after its first part.
 #[test]
-fn a_part_that_was_left_is_not_used() {
+fn stale_parts_are_not_used() {
     let mut joiner = joiner();
     let (point, values) = (Point::ClientReceive, [("key", 5), ("length", 2000)]);
     joiner.take(0, 1000, &event(point, 1, &values, &[]));
@@ -111,7 +112,7 @@ fn a_part_that_was_left_is_not_used() {
 }
 
 #[test]
-fn failed_receives_and_foreign_events_are_left_out() {
+fn failed_receives_and_unknown_events_are_ignored() {
     let mut joiner = joiner();
     joiner.take(0, 1, &event(Point::ServerReceive, 0, &[("key", 1), ("status", 5)], &[]));
     joiner.take(0, 1, &[255, 255, 1, 2]);
@@ -121,7 +122,7 @@ fn failed_receives_and_foreign_events_are_left_out() {
 
 /// A Send of three buffers: header, head, and the tail without its pad of two bytes.
 #[test]
-fn a_send_is_gathered() {
+fn buffers_of_a_send_are_gathered() {
     let mut joiner = joiner();
     let sges = [(0x7000_0010, 28), (0x9000_0120, 40), (0x9000_0ff2, 10)];
     let values = [("key", 1), ("sges", 3), ("head", 0xff00_5120), ("tail", 0xff00_6ff0), ("tail_length", 12)];
@@ -132,10 +133,10 @@ fn a_send_is_gathered() {
     assert!(found[0].is_sent);
 }
 
-/// The server's RPC message comes from the function before. Pages are not fetched: the message ends
-/// before them.
+/// The server's RPC message comes from the earlier map event. Pages are not fetched, so the message
+/// is truncated before them.
 #[test]
-fn a_reply_with_pages_is_cut() {
+fn reply_with_pages_is_truncated() {
     let mut joiner = joiner();
     let mapped = [("key", 9), ("head", 0x5120), ("head_length", 40), ("tail", 0x6ff0), ("tail_length", 12)];
     joiner.take(1, 1, &event(Point::ServerMap, 0, &mapped, &[]));
@@ -150,9 +151,9 @@ fn a_reply_with_pages_is_cut() {
     assert_eq!((found[1].length, found[1].bytes.len(), found.len()), (28, 28, 2));
 }
 
-/// A buffer elsewhere in its page is not the one that was sent.
+/// A buffer at another offset in its page is not the one that was sent.
 #[test]
-fn a_buffer_that_does_not_match_is_not_used() {
+fn mismatched_buffers_are_not_used() {
     let mapped = Mapped { head: 0x5120, tail: 0, tail_length: 0, bytes: vec![1; 40], tail_bytes: Vec::new() };
     let (length, bytes) = gathered(&[(0x10, 4), (0x124, 40)], &[7; 8], Some(&mapped));
     assert_eq!((length, bytes), (44, vec![7; 4]));

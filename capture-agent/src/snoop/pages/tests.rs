@@ -1,10 +1,10 @@
 use super::*;
 
-fn page(time: u64, flags: usize, events: &[u8], behind: &[u8]) -> Vec<u8> {
+fn page(time: u64, flags: usize, events: &[u8], trailer: &[u8]) -> Vec<u8> {
     let mut page = time.to_ne_bytes().to_vec();
     page.extend((events.len() | flags).to_ne_bytes());
     page.extend_from_slice(events);
-    page.extend_from_slice(behind);
+    page.extend_from_slice(trailer);
     page
 }
 
@@ -51,12 +51,12 @@ fn lost_events_are_counted() {
 }
 
 #[test]
-fn any_bytes() {
-    let whole = page(1000, MISSED | MISSED_STORED, &example(), &[]);
-    for length in 0..whole.len() {
-        read(&whole[..length]);
+fn arbitrary_bytes_do_not_panic() {
+    let bytes = page(1000, MISSED | MISSED_STORED, &example(), &[]);
+    for length in 0..bytes.len() {
+        read(&bytes[..length]);
         for value in [0, 0xff] {
-            let mut changed = whole.clone();
+            let mut changed = bytes.clone();
             changed[length] = value;
             read(&changed);
         }

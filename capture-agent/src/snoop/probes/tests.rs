@@ -1,8 +1,8 @@
 use super::super::btf::tests::Builder;
 use super::*;
 
-/// The structures of a kernel, as far as probes use them. `server` is the function that posts the
-/// server's Sends, `without` a member to leave out.
+/// The kernel structures that probes use. `server` is the function that posts the server's Sends,
+/// `without` a member to leave out.
 fn kernel(server: &str, without: &str) -> Btf {
     let mut file = Builder::new();
     let (number, long) = (file.number(4), file.number(8));
@@ -137,7 +137,7 @@ fn definitions_are_within_the_kernels_limits() {
 }
 
 #[test]
-fn fewer_bytes_take_fewer_events() {
+fn smaller_messages_need_fewer_events() {
     let btf = kernel("svc_rdma_send", "");
     for (bytes, events) in [(64, 5), (1024, 5), (1025, 10), (3584, 10), (3585, 15), (262_144, 15)] {
         assert_eq!(definitions(&btf, bytes).unwrap().len(), events, "{bytes}");
@@ -145,7 +145,7 @@ fn fewer_bytes_take_fewer_events() {
 }
 
 #[test]
-fn other_kernels_are_refused() {
+fn unsupported_kernels_are_errors() {
     let error = |server, without| definitions(&kernel(server, without), MOST).unwrap_err().to_string();
     assert_eq!(
         error("svc_rdma_other", ""),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_bounded_and_what_is_left_out_is_said() {
+    fn fields_are_bounded_and_omissions_counted() {
         let field = |number: usize| Field::new("word", number.to_string(), 4 * number..4 * number + 4);
         let many: Vec<Field> = (0..MOST_OF_MESSAGE + 100).map(field).collect();
         let mut lists = FieldLists::default();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_stay_text_and_short() {
+    fn names_and_values_are_escaped_and_truncated() {
         let hostile = Field::new("</b></details><script>".to_owned(), "x".repeat(5000) + "<img>", 0..4);
         let text = FieldLists::default().list("of a call", &[hostile]).into_string();
         assert!(!text.contains("<script") && !text.contains("<img"), "{text}");

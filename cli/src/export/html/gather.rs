@@ -2,14 +2,14 @@
 //! capture.
 
 use crate::input::Audience;
+use crate::kernel_trace::GatheredTraces;
 use crate::slice::Slice;
-use crate::witness::Witnesses;
+use rdmascope_analysis::capture_points::EndToEnd;
 use rdmascope_analysis::charts::Charts;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::findings::Findings;
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::Paths;
-use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::report::Report;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
@@ -31,9 +31,9 @@ pub(super) struct Gathered {
     /// The paths of files.
     pub(super) paths: Paths,
     /// The kernel traces.
-    pub(super) witnesses: Witnesses,
+    pub(super) traces: GatheredTraces,
     /// The end-to-end figures, if several capture points are joined.
-    pub(super) joined: Option<EndToEnd>,
+    pub(super) end_to_end: Option<EndToEnd>,
 }
 
 impl Gathered {
@@ -48,8 +48,8 @@ impl Gathered {
             charts: Charts::new(ladders),
             findings: Findings::new(Gathered::MOST_FINDINGS),
             paths: Paths::new(),
-            witnesses: Witnesses::default(),
-            joined: None,
+            traces: GatheredTraces::default(),
+            end_to_end: None,
         }
     }
 
@@ -57,8 +57,8 @@ impl Gathered {
     pub(super) fn finish(&mut self, ending: &Ending) {
         let end = ending.totals.span.map_or(0, |(first, last)| last.since(first));
         self.charts.finish(end);
-        if let Some(joined) = &mut self.joined {
-            joined.finish();
+        if let Some(end_to_end) = &mut self.end_to_end {
+            end_to_end.finish();
         }
     }
 }
@@ -67,13 +67,13 @@ impl Audience for Gathered {
     const LISTS: bool = false;
 
     fn needs(&self) -> Config {
-        let Gathered { findings, report, joined, witnesses, charts, .. } = self;
-        let needs = (findings.needs()).and(report.needs()).and(joined.needs()).and(witnesses.needs());
+        let Gathered { findings, report, end_to_end, traces, charts, .. } = self;
+        let needs = (findings.needs()).and(report.needs()).and(end_to_end.needs()).and(traces.needs());
         needs.and(charts.needs())
     }
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        let Gathered { slice, findings, report, paths, joined, .. } = self;
+        let Gathered { slice, findings, report, paths, end_to_end, .. } = self;
         findings.handle_some(&event, |finding| slice.has_finding(finding));
         if slice.concerns(&event) {
             report.follow(&event);
@@ -82,22 +82,22 @@ impl Audience for Gathered {
             paths.take(transaction);
         }
         let is_chosen = slice.has(&event);
-        if let Some(joined) = joined
+        if let Some(end_to_end) = end_to_end
             && (is_chosen || matches!(event, Event::Packet(_)))
         {
-            joined.handle(&event);
+            end_to_end.handle(&event);
         }
         if !is_chosen {
             return Ok(());
         }
         self.charts.handle(&event, start);
         self.report.count(&event);
-        self.witnesses.handle(&event);
+        self.traces.handle(&event);
         Ok(())
     }
 
     fn note(&mut self, note: &Note) {
-        self.witnesses.note(note);
+        self.traces.note(note);
     }
 
     /// Nothing is shown before the end.

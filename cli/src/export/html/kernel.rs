@@ -2,7 +2,7 @@
 
 use super::page::{duration, number};
 use maud::{Markup, html};
-use rdmascope_analysis::kernel::{Step, Witness};
+use rdmascope_analysis::kernel::{Step, TraceResults};
 use rdmascope_present::page::kernel::Text;
 use rdmascope_present::text::Maybe;
 use rdmascope_wire::Xid;
@@ -10,31 +10,31 @@ use rdmascope_wire::Xid;
 /// Maximum number of operations per trace whose steps are shown.
 const MOST_OPERATIONS: usize = 32;
 /// Maximum number of disagreements listed per trace.
-const MOST_TOLD: usize = 20;
+const MOST_LISTED: usize = 20;
 
 /// The content of the section.
-pub(super) fn section(witnesses: &[Witness]) -> Markup {
-    html! { @for witness in witnesses { (of_trace(witness)) } }
+pub(super) fn section(traces: &[TraceResults]) -> Markup {
+    html! { @for results in traces { (of_trace(results)) } }
 }
 
-fn of_trace(witness: &Witness) -> Markup {
+fn of_trace(results: &TraceResults) -> Markup {
     html! {
         article class="kernel" {
-            h3 { "Trace " (witness.trace.name) }
+            h3 { "Trace " (results.trace.name) }
             dl class="facts" {
-                @for said in Text(witness).summary() {
-                    div { dt { (said.name) } dd class=[said.is_warning.then_some("bad")] { (said.text) } }
+                @for fact in Text(results).summary() {
+                    div { dt { (fact.name) } dd class=[fact.is_warning.then_some("bad")] { (fact.text) } }
                 }
             }
-            @if !witness.steps.is_empty() { (steps(witness)) }
-            (disagreements(witness))
+            @if !results.steps.is_empty() { (steps(results)) }
+            (disagreements(results))
         }
     }
 }
 
 /// The time that the host spent in each step.
-fn steps(witness: &Witness) -> Markup {
-    let operations = witness.by_operation();
+fn steps(results: &TraceResults) -> Markup {
+    let operations = results.by_operation();
     let further = operations.len().saturating_sub(MOST_OPERATIONS);
     html! {
         div class="scroll" {
@@ -50,10 +50,10 @@ fn steps(witness: &Witness) -> Markup {
                     tbody {
                         @if let Some(first) = steps.first() {
                             tr { th colspan="9" class="protocol" {
-                                (first.role.title()) ": " (witness.operation(first))
+                                (first.role.title()) ": " (results.operation(first))
                             } }
                         }
-                        @for step in steps { (row(witness, step)) }
+                        @for step in steps { (row(results, step)) }
                     }
                 }
             }
@@ -62,8 +62,8 @@ fn steps(witness: &Witness) -> Markup {
     }
 }
 
-fn row(witness: &Witness, step: &Step) -> Markup {
-    let share = witness.share(step);
+fn row(results: &TraceResults, step: &Step) -> Markup {
+    let share = results.share(step);
     html! {
         tr {
             th { (step.holds()) }
@@ -79,19 +79,19 @@ fn row(witness: &Witness, step: &Step) -> Markup {
 }
 
 /// Disagreements between kernel and packets.
-fn disagreements(witness: &Witness) -> Markup {
-    if witness.joined.joined == 0 {
+fn disagreements(results: &TraceResults) -> Markup {
+    if results.joined.joined == 0 {
         return html! { p { "The trace and the capture have no transaction in common." } };
     }
-    if witness.counts.is_empty() {
+    if results.counts.is_empty() {
         return html! { p class="good" { "Kernel and packets agree on every transaction." } };
     }
-    let all: u64 = witness.counts.values().sum();
-    let further = all.saturating_sub(MOST_TOLD as u64);
+    let all: u64 = results.counts.values().sum();
+    let further = all.saturating_sub(MOST_LISTED as u64);
     html! {
         p {
             "Kernel and packets disagree: "
-            @for (index, (about, count)) in witness.counts.iter().enumerate() {
+            @for (index, (about, count)) in results.counts.iter().enumerate() {
                 @if index > 0 { ", " }
                 span class="bad" { (number(*count)) " " (about.word()) }
             }
@@ -106,7 +106,7 @@ fn disagreements(witness: &Witness) -> Markup {
                     }
                 }
                 tbody {
-                    @for one in witness.disagreements.iter().take(MOST_TOLD) {
+                    @for one in results.disagreements.iter().take(MOST_LISTED) {
                         tr data-about=(one.difference.about.word()) {
                             td { (Xid(one.xid)) }
                             td { (one.difference.about.word()) }
@@ -120,7 +120,7 @@ fn disagreements(witness: &Witness) -> Markup {
             }
         }
         @if further > 0 {
-            p class="note" { (number(further)) " more: " code { "analyze --format jsonl" } " has up to " (Witness::MOST_DISAGREEMENTS) "." }
+            p class="note" { (number(further)) " more: " code { "analyze --format jsonl" } " has up to " (TraceResults::MOST_DISAGREEMENTS) "." }
         }
     }
 }

@@ -125,16 +125,16 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
     let marks: Vec<Marks> = ladder.marks().iter().map(|frames| findings.rules(frames)).collect();
     let length = ladder.end().since(ladder.start);
     let texts = Ends::of(rungs.len(), MOST_TEXTS);
-    let beside: Vec<Beside<'_>> =
-        texts.indices().map(|index| Beside::of(transaction, &rungs[index], &marks[index])).collect();
+    let arrow_texts: Vec<ArrowText<'_>> =
+        texts.indices().map(|index| ArrowText::of(transaction, &rungs[index], &marks[index])).collect();
     let least = if rungs.len() <= 4 { LOW } else { HEIGHT };
-    let height = least.max(LINE * beside.iter().map(Beside::lines).sum::<usize>() as f64);
+    let height = least.max(LINE * arrow_texts.iter().map(ArrowText::lines).sum::<usize>() as f64);
     let axis = Axis::of_time(length as f64);
     let y = |time: Time| TOP + axis.place(time.since(ladder.start) as f64) * height;
     let arrows = Ends::of(rungs.len(), MOST_ARROWS);
-    let wanted = beside.iter().flat_map(|text| iter::repeat_n(y(text.rung.first.time), text.lines()));
+    let wanted = arrow_texts.iter().flat_map(|text| iter::repeat_n(y(text.rung.first.time), text.lines()));
     let lines = spread(wanted, TOP, TOP + height);
-    let first_lines = beside.iter().scan(0, |line, text| {
+    let first_lines = arrow_texts.iter().scan(0, |line, text| {
         let place = lines[*line];
         *line += text.lines();
         Some(place)
@@ -155,7 +155,7 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
         @for index in arrows.indices() {
             (arrow(transaction, &rungs[index], &marks[index], ladder.start, &y))
         }
-        @for (text, place) in beside.iter().zip(first_lines) {
+        @for (text, place) in arrow_texts.iter().zip(first_lines) {
             @let rung = text.rung;
             path class="lead" d={ "M" (Units(RESPONDER + 3.0)) " " (Units(y(rung.first.time))) "L" (Units(TEXTS - 4.0)) " " (Units(place)) } {}
             text class=(Look::of(rung).text) x=(Units(TEXTS)) y=(Units(place + 4.0)) {
@@ -186,9 +186,8 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
 /// The rules of findings, with their verdicts.
 type Marks = Vec<(&'static Rule, Verdict)>;
 
-/// The text next to an arrow: the packets and the rules of their findings, on as many lines as
-/// needed.
-struct Beside<'a> {
+/// The text next to an arrow: the packets and the rules of their findings, on one or more lines.
+struct ArrowText<'a> {
     rung: &'a Rung,
     words: String,
     marks: &'a [(&'static Rule, Verdict)],
@@ -196,8 +195,12 @@ struct Beside<'a> {
     ends: Vec<usize>,
 }
 
-impl<'a> Beside<'a> {
-    fn of(transaction: &'a Transaction, rung: &'a Rung, marks: &'a [(&'static Rule, Verdict)]) -> Beside<'a> {
+impl<'a> ArrowText<'a> {
+    fn of(
+        transaction: &'a Transaction,
+        rung: &'a Rung,
+        marks: &'a [(&'static Rule, Verdict)],
+    ) -> ArrowText<'a> {
         // Room in small letters between TEXTS and WIDTH, in the widest common browser font. Time
         // and arrow precede the words.
         const ROOM: usize = 57;
@@ -216,7 +219,7 @@ impl<'a> Beside<'a> {
             }
             *ends.last_mut().expect("there is the first line") = index + 1;
         }
-        Beside { rung, words, marks, ends }
+        ArrowText { rung, words, marks, ends }
     }
 
     fn lines(&self) -> usize {
@@ -267,9 +270,9 @@ fn evidence(ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
 /// The CSS class of a finding.
 pub(super) fn class(rule: &Rule, verdict: Verdict) -> &'static str {
     match (verdict, rule.level) {
-        (Verdict::Stands, Level::Violation) => "bad",
-        (Verdict::Stands, Level::Warning) => "doubt",
-        (Verdict::Stands, Level::Advice) | (Verdict::Inconclusive, _) => "note",
+        (Verdict::Certain, Level::Violation) => "bad",
+        (Verdict::Certain, Level::Warning) => "doubt",
+        (Verdict::Certain, Level::Advice) | (Verdict::Inconclusive, _) => "note",
     }
 }
 
@@ -337,12 +340,12 @@ impl Display for Words<'_> {
         let Words(transaction, rung) = *self;
         write!(f, "{}", rung.title(transaction))?;
         // A READ request is one packet, but occupies the PSNs of its responses.
-        let asks = matches!(
+        let is_read_request = matches!(
             rung.kind,
             RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest)
         );
         // TCP positions count bytes, not packets.
-        if rung.extent > 1 && !asks && !rung.position.counts_bytes() {
+        if rung.extent > 1 && !is_read_request && !rung.position.counts_bytes() {
             write!(f, " \u{d7}{}", rung.extent)?;
         }
         if let Some(Piece { part, length, .. }) = rung.piece {
@@ -405,16 +408,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_do_not_stand_upon_another() {
+    fn labels_do_not_overlap() {
         for wanted in [&[30.0, 30.0, 31.0, 200.0, 220.0, 220.0, 220.0][..], &[220.0; 12], &[30.0; 12]] {
-            let places = spread(wanted.iter().copied(), TOP, TOP + HEIGHT);
-            assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 1e-9), "{places:?}");
-            assert!(places.iter().all(|place| (TOP..=TOP + HEIGHT).contains(place)), "{places:?}");
+            let positions = spread(wanted.iter().copied(), TOP, TOP + HEIGHT);
+            assert!(positions.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 1e-9), "{positions:?}");
+            assert!(positions.iter().all(|y| (TOP..=TOP + HEIGHT).contains(y)), "{positions:?}");
         }
     }
 
     #[test]
-    fn of_many_the_ends_are_shown() {
+    fn long_lists_show_first_and_last_rows() {
         let ends = Ends::of(10, [3, 2]);
         assert_eq!(ends.indices().collect::<Vec<_>>(), [0, 1, 2, 8, 9]);
         assert_eq!((ends.shown(), ends.left_out()), (5, 5));

@@ -3,18 +3,18 @@
 //! All text is escaped by maud; neither this module nor the drawings use `PreEscaped`.
 
 use super::Drawing;
+use super::capture_points;
 use super::charts;
 use super::findings;
 use super::gather::Gathered;
 use super::kernel;
 use super::ladders;
-use super::places;
 use super::plot::{Sample, block, legend};
 use crate::html::head;
 use core::fmt::Display;
 use maud::{DOCTYPE, Markup, html};
 use rdmascope_analysis::ending::{Ending, FileEnd};
-use rdmascope_analysis::kernel::Witness;
+use rdmascope_analysis::kernel::TraceResults;
 use rdmascope_analysis::names::{FailureName, Invalidation};
 use rdmascope_analysis::report::{Group, Key, Statement, Stats};
 use rdmascope_analysis::time::Rfc3339;
@@ -31,11 +31,11 @@ pub(super) struct Page<'a> {
     pub(super) ending: &'a Ending,
     pub(super) drawing: &'a Drawing<'a>,
     /// The kernel traces.
-    pub(super) witnesses: &'a [Witness],
+    pub(super) traces: &'a [TraceResults],
 }
 
 impl Page<'_> {
-    /// The whole document.
+    /// The complete document.
     pub(super) fn render(&self) -> Markup {
         let title = match self.ending.files.as_slice() {
             [file] => format!("Capture {}", file.title()),
@@ -56,8 +56,8 @@ impl Page<'_> {
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
                             a href="#operations" { "Operations" }
-                            @if self.gathered.joined.is_some() { a href="#places" { "Capture points" } }
-                            @if !self.witnesses.is_empty() { a href="#kernel" { "Kernel" } }
+                            @if self.gathered.end_to_end.is_some() { a href="#places" { "Capture points" } }
+                            @if !self.traces.is_empty() { a href="#kernel" { "Kernel" } }
                             a href="#time" { "Over time" }
                             a href="#broken" { "Broken" }
                             a href="#slowest" { "Slowest" }
@@ -75,11 +75,11 @@ impl Page<'_> {
                         section id="capture" { h2 { "Capture" } (self.capture()) }
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
-                        @if let Some(joined) = &self.gathered.joined {
-                            section id="places" { h2 { "Capture points" } (places::section(joined)) }
+                        @if let Some(end_to_end) = &self.gathered.end_to_end {
+                            section id="places" { h2 { "Capture points" } (capture_points::section(end_to_end)) }
                         }
-                        @if !self.witnesses.is_empty() {
-                            section id="kernel" { h2 { "Kernel traces" } (kernel::section(self.witnesses)) }
+                        @if !self.traces.is_empty() {
+                            section id="kernel" { h2 { "Kernel traces" } (kernel::section(self.traces)) }
                         }
                         section id="time" { h2 { "Over time" } (self.over_time()) }
                         section id="broken" {
@@ -173,7 +173,7 @@ impl Page<'_> {
         let problems = report.problems(self.ending);
         let events: Vec<_> = verdict.iter().filter(|statement| statement.is_of_events).collect();
         html! {
-            @for file in self.ending.files_told().told.into_iter().filter(|file| !file.is_whole()) {
+            @for file in self.ending.listed_files().listed.into_iter().filter(|file| !file.is_complete()) {
                 p class="bad" { (file.title()) ": " (FileEnd(file)) }
             }
             @if !events.is_empty() {
@@ -228,7 +228,7 @@ impl Page<'_> {
                                 @for problem in problems {
                                     tr data-problem=(problem.name) {
                                         td class={ "number " (if group == Group::Capture { "doubt" } else { "bad" }) } { (number(problem.count)) }
-                                        td { (problem.what()) }
+                                        td { (problem.description()) }
                                         td class="number" { (Maybe(problem.first_frame)) }
                                     }
                                 }
@@ -243,15 +243,15 @@ impl Page<'_> {
     /// The captured files and packets, and the missing ones.
     fn capture(&self) -> Markup {
         let Ending { totals, port, .. } = self.ending;
-        let files = self.ending.files_told();
+        let files = self.ending.listed_files();
         let [good, bad, unverifiable] = totals.icrc;
         let row = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
         html! {
             dl class="facts" {
-                @for file in &files.told {
-                    (row("file", html! { (file.title()) ": " span class=[(!file.is_whole()).then_some("bad")] { (FileEnd(file)) } }))
+                @for file in &files.listed {
+                    (row("file", html! { (file.title()) ": " span class=[(!file.is_complete()).then_some("bad")] { (FileEnd(file)) } }))
                 }
-                @for said in files.others_said() { (row("files", html! { (said) })) }
+                @for text in files.others_text() { (row("files", html! { (text) })) }
                 @if let Some(apart) = self.ending.apart() {
                     (row("note", html! { span class="doubt" { (apart.to_string()) ": they are read as one capture" } }))
                 }
@@ -406,15 +406,15 @@ impl Page<'_> {
     }
 }
 
-/// The ladders of one kind of transactions, of which the capture has `count`.
-fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) -> Markup {
+/// The ladders of transactions of a kind. The capture has `count` such transactions.
+fn ladders(count: u64, kind: &'static str, order: &str, figures: Vec<Markup>) -> Markup {
     if count == 0 {
         return html! { p { "None." } };
     }
     html! {
         p {
             @if (figures.len() as u64) < count { (figures.len()) " of " }
-            (Counted(count, what)) ", " (order)
+            (Counted(count, kind)) ", " (order)
             ". Time runs downwards, to scale. An arrow starts at the time of its first packet, and its band "
             "ends at the time of its last."
         }

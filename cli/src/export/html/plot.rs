@@ -56,7 +56,7 @@ impl Frame {
     }
 
     /// The axis along the bottom, with its label.
-    pub(super) fn bottom_axis(&self, axis: &Axis, what: &str) -> Markup {
+    pub(super) fn bottom_axis(&self, axis: &Axis, label: &str) -> Markup {
         html! {
             g class="axis" {
                 line x1=(Units(self.left)) x2=(Units(self.right())) y1=(Units(self.bottom())) y2=(Units(self.bottom())) {}
@@ -65,7 +65,7 @@ impl Frame {
                     line x1=(x) x2=(x) y1=(Units(self.bottom())) y2=(Units(self.bottom() + 4.0)) {}
                     text x=(x) y=(Units(self.bottom() + 16.0)) text-anchor="middle" { (mark.label) }
                 }
-                text class="what" x=(Units(self.right())) y=(Units(self.bottom() + 32.0)) text-anchor="end" { (what) }
+                text class="what" x=(Units(self.right())) y=(Units(self.bottom() + 32.0)) text-anchor="end" { (label) }
             }
         }
     }
@@ -94,11 +94,11 @@ pub(super) fn block(class: &str, across: (f64, f64), down: (f64, f64), title: Ma
 }
 
 /// A drawing with a label for screen readers. It scrolls if it is too wide.
-pub(super) fn drawing((width, height): (f64, f64), what: &str, content: Markup) -> Markup {
+pub(super) fn drawing((width, height): (f64, f64), label: &str, content: Markup) -> Markup {
     let (width, height) = (Units(width), Units(height));
     html! {
         div class="scroll" {
-            svg role="img" aria-label=(what) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
+            svg role="img" aria-label=(label) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
                 (content)
             }
         }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coordinates_are_short() {
+    fn coordinates_have_at_most_one_decimal() {
         for (value, text) in [(0.0, "0"), (12.04, "12"), (12.06, "12.1"), (-3.25, "-3.3"), (100.0, "100")] {
             assert_eq!(Units(value).to_string(), text);
         }

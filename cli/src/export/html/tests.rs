@@ -117,7 +117,7 @@ fn page_with(
     }
     gathered.finish(ending);
     let drawing = &Drawing::new(&gathered.charts.choice, &gathered.findings, Paths::new());
-    let page = Page { gathered: &gathered, ending, drawing, witnesses: &[] };
+    let page = Page { gathered: &gathered, ending, drawing, traces: &[] };
     printable(page.render().into_string())
 }
 
@@ -157,7 +157,7 @@ fn is_harmless(page: &str) -> Element {
 }
 
 #[test]
-fn examples_are_right() {
+fn help_examples_are_valid() {
     for line in EXAMPLES.lines().filter(|line| line.starts_with("  ")) {
         let command = line.split('|').next_back().unwrap();
         Arguments::try_parse_from(command.split_whitespace())
@@ -166,7 +166,7 @@ fn examples_are_right() {
 }
 
 #[test]
-fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
+fn pages_are_well_formed_and_self_contained() {
     for name in rdmascope_tests::samples::ALL {
         let page = sample_page(name);
         is_harmless(&page);
@@ -177,7 +177,7 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
 
 /// The figures of a page equal those that `analyze` writes for programs.
 #[test]
-fn figures_are_those_of_the_lines_for_programs() {
+fn figures_match_json_lines() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
         let mut analyzed = rdmascope_analysis::report::Report::default();
         let read = input::listen(&sample(name), Config::default(), |event, _| {
@@ -257,7 +257,7 @@ fn figures_are_those_of_the_lines_for_programs() {
 /// The section about a trace shows the same as `analyze`: the steps with their figures, and the
 /// disagreements between kernel and packets.
 #[test]
-fn a_trace_has_a_section() {
+fn kernel_trace_has_a_section() {
     let trace = rdmascope_tests::samples::text("nfs3-basic", "client.trace");
     // Plant a disagreement: different credits in one reply of the trace.
     let line = trace.lines().find(|line| line.contains("xprtrdma_reply:")).unwrap();
@@ -267,12 +267,12 @@ fn a_trace_has_a_section() {
     for (name, text, differ) in [("<b>client", &trace, 0), ("wrong", &wrong, 1)] {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let read = || witness::read(core::slice::from_ref(&path)).unwrap();
+        let read = || kernel_trace::read(core::slice::from_ref(&path)).unwrap();
         let page = report(&sample("nfs3-basic"), 10, read(), Slice::default()).unwrap().unwrap().0;
         let document = is_harmless(&page);
         let section = document.by_id("kernel").unwrap();
         assert!(section.text.contains(path.to_str().unwrap()));
-        let mut joined = Witnesses::new(read());
+        let mut joined = GatheredTraces::new(read());
         let listened = input::listen(&sample("nfs3-basic"), Config::default(), |event, _| {
             joined.handle(&event);
             Ok(())
@@ -310,7 +310,7 @@ fn a_trace_has_a_section() {
 }
 
 #[test]
-fn the_exchange_of_a_transaction_is_drawn() {
+fn transaction_exchange_is_drawn() {
     let document = Element::parse(&sample_page("nfs3-lossy"));
     let slowest = document.by_id("slowest").unwrap().all("figure");
     assert_eq!(slowest.len(), 10);
@@ -329,7 +329,7 @@ fn the_exchange_of_a_transaction_is_drawn() {
 
 /// Each ladder is followed by all fields of the Sends, as in `show`.
 #[test]
-fn the_fields_of_a_transaction_are_below_its_ladder() {
+fn transaction_fields_follow_its_ladder() {
     let input = sample("nfs4.1-basic");
     let mut trees = std::collections::BTreeMap::new();
     let keep = Keep { steps: false, contents: true };
@@ -368,7 +368,7 @@ fn collect(field: &rdmascope_present::fields::Field, names: &mut Vec<String>) {
 }
 
 #[test]
-fn whatever_a_capture_names_stays_text() {
+fn hostile_names_are_escaped() {
     let hostile = [
         "<script>alert(1)</script>",
         "\"onload=\"alert(1)",
@@ -396,14 +396,14 @@ fn whatever_a_capture_names_stays_text() {
 }
 
 #[test]
-fn findings_stay_text_and_are_bounded() {
+fn findings_are_escaped_and_bounded() {
     let name = "</td><script>alert(1)</script>";
     // Each rule is bounded separately, so a few of them are enough.
     let rules: Vec<_> = rdmascope_conformance::rules().step_by(16).collect();
     let mut findings = Vec::new();
     for rule in &rules {
         for index in 0..2000 {
-            let verdict = if index % 2 == 0 { Verdict::Stands } else { Verdict::Inconclusive };
+            let verdict = if index % 2 == 0 { Verdict::Certain } else { Verdict::Inconclusive };
             let finding = Finding { rule: Some(rule), verdict, ..Finding::new(name) };
             findings.push(finding.of(&samples::read(7, 10)).frames((index..).take(Finding::MOST_FRAMES)));
         }
@@ -419,7 +419,7 @@ fn findings_stay_text_and_are_bounded() {
 }
 
 #[test]
-fn what_is_no_text_is_not_shown_as_if_it_were() {
+fn control_characters_are_replaced() {
     let name = "a\0b\x1b[31m\u{202e}gpj.exe\u{7f}\u{85}\u{feff}\r\nz";
     let mut read = samples::read(1, 1);
     let text = read.details.keep(b"\x00\xff\x1b\n");
@@ -431,7 +431,7 @@ fn what_is_no_text_is_not_shown_as_if_it_were() {
 }
 
 #[test]
-fn nothing_at_all_is_a_page_too() {
+fn empty_capture_has_a_page() {
     let empty = Ending { port: 4791, files: vec![Default::default()], ..Ending::default() };
     let document = is_harmless(&page_of(&empty, &[], &[]));
     assert!(document.text.contains("Nothing visible: no RoCE packets."));
@@ -439,7 +439,7 @@ fn nothing_at_all_is_a_page_too() {
 }
 
 #[test]
-fn a_page_is_bounded_whatever_is_in_the_capture() {
+fn page_size_is_bounded_for_hostile_capture() {
     let mut transactions = Vec::new();
     let mut connections = Vec::new();
     let mut random = 1u64;

@@ -100,11 +100,11 @@ fn sites(folders: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
     let mut seen = BTreeSet::new();
     while let Some(folder) = open.pop() {
         let cannot = || format!("{}: cannot be read", folder.display());
-        let whole = folder.canonicalize().with_context(cannot)?;
+        let canonical = folder.canonicalize().with_context(cannot)?;
         // `.` has no name of its own.
-        let name = folder.file_name().or(whole.file_name()).unwrap_or_default();
+        let name = folder.file_name().or(canonical.file_name()).unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
-        if !seen.insert(whole) {
+        if !seen.insert(canonical) {
             continue;
         }
         for entry in fs::read_dir(&folder).with_context(cannot)? {

@@ -225,9 +225,9 @@ impl Cells {
 
     /// Adds a value or null. Returns its size in bytes.
     fn put(&mut self, value: Value<'_>) -> usize {
-        let is_there = !matches!(value, Value::Missing);
-        let levels = self.put_level(i16::from(self.is_list) + i16::from(is_there));
-        if is_there { levels + self.values.put(value) } else { levels }
+        let is_present = !matches!(value, Value::Missing);
+        let levels = self.put_level(i16::from(self.is_list) + i16::from(is_present));
+        if is_present { levels + self.values.put(value) } else { levels }
     }
 
     /// Writes all values.

@@ -134,19 +134,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_one_of_utc() {
+    fn partition_day_is_in_utc() {
         let partition = Partition { capture: "a b", site: Some("node/1") };
-        let place = |first| partition.place("events", first).display().to_string();
-        assert_eq!(place(Some(Time(0))), "events/day=1970-01-01/site=node%2F1/capture=a%20b/part-0.parquet");
-        assert!(place(Some(Time(-1))).contains("/day=1969-12-31/"));
-        assert!(place(Some(Time(1_763_769_599_999_999_999))).contains("/day=2025-11-21/"));
-        assert!(place(None).contains("/day=__HIVE_DEFAULT_PARTITION__/"));
+        let path = |first| partition.place("events", first).display().to_string();
+        assert_eq!(path(Some(Time(0))), "events/day=1970-01-01/site=node%2F1/capture=a%20b/part-0.parquet");
+        assert!(path(Some(Time(-1))).contains("/day=1969-12-31/"));
+        assert!(path(Some(Time(1_763_769_599_999_999_999))).contains("/day=2025-11-21/"));
+        assert!(path(None).contains("/day=__HIVE_DEFAULT_PARTITION__/"));
         let partition = Partition { site: None, ..partition };
         assert_eq!(partition.place("events", None), Path::new("events/capture=a%20b/part-0.parquet"));
     }
 
     #[test]
-    fn names_cannot_leave_their_folder() {
+    fn names_are_escaped_in_paths() {
         for (name, escaped) in [
             ("nfs3-basic.pcap", "nfs3-basic.pcap"),
             ("../../etc/passwd", "..%2F..%2Fetc%2Fpasswd"),

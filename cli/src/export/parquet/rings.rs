@@ -39,9 +39,9 @@ pub(super) fn rings(files: &[PathBuf]) -> Vec<Ring> {
         }
     }
     for path in others {
-        let whole = without_compression(path);
-        let is_first = seen.insert(whole.clone());
-        match rings.get_mut(&(folder(path), file_name(&whole), Naming::Behind)) {
+        let uncompressed = without_compression(path);
+        let is_first = seen.insert(uncompressed.clone());
+        match rings.get_mut(&(folder(path), file_name(&uncompressed), Naming::AfterExtension)) {
             // tcpdump does not number the first file.
             Some(ring) if is_first => ring.push((0, path)),
             _ => rings.entry((folder(path), file_name(path), Naming::Alone)).or_default().push((0, path)),
@@ -64,9 +64,9 @@ type Member<'a> = (u64, &'a PathBuf);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Naming {
     /// The number follows the extension; the first file may have none.
-    Behind,
+    AfterExtension,
     /// The number precedes the extension.
-    Within,
+    BeforeExtension,
     /// A single file that is not part of a ring.
     Alone,
 }
@@ -87,10 +87,14 @@ fn of_ring(name: &str) -> Option<(String, Naming, u64)> {
         return None;
     }
     if kind.len() < extension.len() {
-        return Some((format!("{stem}.{kind}"), Naming::Behind, extension[kind.len()..].parse().ok()?));
+        return Some((
+            format!("{stem}.{kind}"),
+            Naming::AfterExtension,
+            extension[kind.len()..].parse().ok()?,
+        ));
     }
     let (stem, number) = of_dumpcap(stem).or_else(|| of_rdmascope(stem))?;
-    Some((format!("{stem}.{extension}"), Naming::Within, number))
+    Some((format!("{stem}.{extension}"), Naming::BeforeExtension, number))
 }
 
 /// Parses `mount_00001_20251121093000`, or the same with number and time swapped.
@@ -125,7 +129,7 @@ mod tests {
     const CASES: &str = include_str!("../../../../fleet/tests/rings.txt");
 
     #[test]
-    fn files_of_all_programs() {
+    fn files_are_grouped_into_rings() {
         let cases = CASES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut expected: Vec<Ring> = cases
             .map(|line| {

@@ -2,9 +2,9 @@
 
 use super::partition::Partition;
 use super::writer::{SCHEMA, TableWriter};
+use crate::atomic_file::Staging;
 use crate::input::Audience;
 use crate::slice::Slice;
-use crate::whole::Staging;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::events::Events;
 use rdmascope_analysis::observer::Observer;

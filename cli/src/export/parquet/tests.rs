@@ -45,7 +45,7 @@ fn type_name(column: &Type) -> String {
 
 /// The schema matches the column lists that docs/parquet.md is generated from.
 #[test]
-fn schemas_have_the_types_of_the_columns() {
+fn schemas_match_the_column_types() {
     for (name, list) in TABLES {
         let schema = schema(name, list).unwrap();
         let found: Vec<_> =
@@ -84,7 +84,7 @@ fn assert_has(row: &str, parts: &[&str]) {
 }
 
 #[test]
-fn lists_of_all_lengths() {
+fn list_columns_hold_lists_of_all_lengths() {
     let full = samples::full();
     let read = samples::read(3, 10);
     let (call, reply) = (full.call.as_ref().unwrap(), full.reply.as_ref().unwrap());
@@ -116,7 +116,7 @@ fn lists_of_all_lengths() {
 }
 
 #[test]
-fn names_that_are_no_text() {
+fn non_utf8_names_have_hex_columns() {
     let full = samples::full();
     let file = written(&OPERATION, |writer| {
         for (index, operation) in full.details.operations.iter().enumerate() {
@@ -139,7 +139,7 @@ fn names_that_are_no_text() {
 
 /// Numbers of all kinds are in one column, with their unit in another; words are in a third.
 #[test]
-fn values_of_findings() {
+fn finding_values_have_number_text_and_unit_columns() {
     let file = written(&FINDING, |writer| {
         writer.row(&FINDING.of(FindingRow::new(&samples::finding(), false))).unwrap();
         let finding =
@@ -182,7 +182,7 @@ fn values_of_findings() {
 /// Times are rounded down to microseconds, which all readers support; a second column has
 /// nanoseconds.
 #[test]
-fn instants_have_two_columns() {
+fn times_have_microsecond_and_nanosecond_columns() {
     let mut full = samples::full();
     let times = [1_700_000_000_123_456_789, -1];
     let file = written(&TRANSACTION, |writer| {
@@ -238,7 +238,7 @@ fn row_groups_are_bounded() {
 }
 
 #[test]
-fn a_table_without_rows_has_its_columns() {
+fn empty_table_has_no_row_groups() {
     let file = written(&PACKET, |_| {});
     assert_eq!(groups(&file), [0; 0]);
     assert_eq!(rows(&file), [""; 0]);
@@ -254,7 +254,7 @@ fn names(arguments: &[&str]) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn what_a_capture_is_called() {
+fn capture_names_come_from_file_names() {
     assert_eq!(names(&["a/mount.pcap"]).unwrap(), ["mount.pcap"]);
     assert_eq!(names(&["a/mount.pcap", "--capture", "a b"]).unwrap(), ["a b"]);
     // A single file of a ring.
@@ -271,9 +271,9 @@ fn what_a_capture_is_called() {
     );
 }
 
-/// Readers of a file can tell the meaning of its columns.
+/// Readers need the version to interpret the columns.
 #[test]
-fn a_file_tells_the_version_of_its_schema() {
+fn file_metadata_has_the_schema_version() {
     let file = written(&PACKET, |_| {});
     let entries = file.metadata().file_metadata().key_value_metadata().unwrap();
     assert!(

@@ -2,7 +2,7 @@
 
 use super::{Packets, finish};
 use crate::input::{Audience, Input, listen};
-use crate::output::tell;
+use crate::output::notify;
 use anyhow::{Context as _, Result, anyhow};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::units::Counted;
@@ -67,7 +67,7 @@ impl<W: Write> Anonymized<W> {
         let audience = Anonymized { anonymizer, notes: 0, packets };
         finish(input, audience, |audience| {
             if audience.notes > 0 {
-                tell(format_args!(
+                notify(format_args!(
                     "omitted: {} about connections and the kernel",
                     Counted(audience.notes, "note")
                 ));

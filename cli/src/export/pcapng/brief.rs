@@ -67,10 +67,10 @@ fn each(fields: &[Field], see: &mut impl FnMut(&Field)) {
     for field in fields {
         let name = &*field.name;
         // The operation and its status come earlier in the comment.
-        let is_said =
+        let is_redundant =
             matches!(name, "argop" | "resop" | "status" | "attributes_follow") || name.ends_with("_status");
         let is_value = field.children.is_empty() || !field.value.is_empty() && name != "attr_vals";
-        match (is_said || field.stop.is_some(), is_value) {
+        match (is_redundant || field.stop.is_some(), is_value) {
             (true, _) => {}
             (false, true) => see(field),
             (false, false) => each(&field.children, see),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_what_stands_for_others() {
+    fn line_has_leaf_values_and_list_lengths() {
         let fields = [
             leaf("resop", "OP_READDIR (26)"),
             leaf("status", "NFS4_OK (0)"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_bounded() {
+    fn line_length_is_bounded() {
         let fields: Vec<Field> = (0..11).map(|_| leaf("a", "1")).collect();
         let further = "further fields: `rdmascope show FILE --transaction 3`";
         assert_eq!(&*line(&fields, 3), format!("{}{further}", "a 1, ".repeat(10)));

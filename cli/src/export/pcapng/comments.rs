@@ -339,9 +339,9 @@ impl fmt::Display for Moved<'_, '_> {
             StepKind::Call | StepKind::Reply | StepKind::Done => Ok(()),
             StepKind::ReadRequest => {
                 // A retransmitted request may ask for the end only.
-                let asked = headers.extensions.reth.map_or(step.length, |reth| reth.dma_length.into());
-                let before = step.length.saturating_sub(asked);
-                write!(f, ", {}", Bytes(step.offset.saturating_add(before), asked))
+                let requested = headers.extensions.reth.map_or(step.length, |reth| reth.dma_length.into());
+                let before = step.length.saturating_sub(requested);
+                write!(f, ", {}", Bytes(step.offset.saturating_add(before), requested))
             }
             StepKind::ReadResponse | StepKind::Write => {
                 // All packets of an operation except the last have the same length.

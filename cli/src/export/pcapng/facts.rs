@@ -1,7 +1,7 @@
 //! Facts that the first pass keeps for the comments of the second.
 
 use super::brief::brief;
-use crate::output::tell;
+use crate::output::notify;
 use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::names::{self, Failure, Label, Protocol};
@@ -96,10 +96,10 @@ impl Facts {
     }
 
     /// Warns about dropped connections.
-    pub(super) fn tell_of_left_out(&self) {
+    pub(super) fn report_left_out(&self) {
         if let left_out @ 1.. = self.single.saturating_sub(Facts::MOST_SINGLE) {
             let connections = Counted(left_out, "connection");
-            tell(format_args!("warning: comments omit {connections} with a single packet each"));
+            notify(format_args!("warning: comments omit {connections} with a single packet each"));
         }
     }
 
@@ -117,8 +117,8 @@ impl Facts {
 /// Whether a connection has at most one packet, or is a REQ without an answer.
 fn is_single(connection: &Connection) -> bool {
     let sent = |end: &Endpoint| end.sent.packets + end.sent.bad_icrc;
-    let is_asked_for = connection.origin != Origin::Cm || connection.state == State::Requested;
-    is_asked_for && sent(&connection.requester) + sent(&connection.responder) <= 1
+    let may_be_single = connection.origin != Origin::Cm || connection.state == State::Requested;
+    may_be_single && sent(&connection.requester) + sent(&connection.responder) <= 1
 }
 
 impl From<&Connection> for ConnectionFacts {

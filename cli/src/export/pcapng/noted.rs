@@ -1,7 +1,7 @@
 //! Notes of `--notes`, by the packets whose comments they become.
 
 use crate::input::{Input, listen};
-use crate::output::tell;
+use crate::output::notify;
 use anyhow::{Context as _, Result, ensure};
 use foldhash::fast::FixedState;
 use rdmascope_analysis::units::Counted;
@@ -54,10 +54,10 @@ impl Noted {
     }
 
     /// Warns about notes on packets that were not written.
-    pub(super) fn tell_of_rest(&self) {
+    pub(super) fn report_rest(&self) {
         if !self.0.is_empty() {
             let packets = Counted(self.0.len() as u64, "packet");
-            tell(format_args!("warning: --notes: notes on {packets} that the output does not have"));
+            notify(format_args!("warning: --notes: notes on {packets} that the output does not have"));
         }
     }
 }

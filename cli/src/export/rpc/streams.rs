@@ -84,9 +84,9 @@ impl<W: Write> Streams<W> {
         payload.extend_from_slice(&(LAST | length as u32).to_be_bytes());
         payload.extend_from_slice(held);
         // Packets without any captured bytes are not written, as if the capture had lost them.
-        let there = payload.len();
-        let whole = length as usize + 4;
-        payload.resize(there.next_multiple_of(MOST).min(whole).max(there), 0);
+        let captured = payload.len();
+        let total = length as usize + 4;
+        payload.resize(captured.next_multiple_of(MOST).min(total).max(captured), 0);
         let [own, other] = match from_requester {
             true => [0, 1],
             false => [1, 0],
@@ -95,7 +95,7 @@ impl<W: Write> Streams<W> {
         let mut sequence = sent[own];
         let mut comment = words(message);
         for (index, part) in payload.chunks(MOST).enumerate() {
-            let held = there.saturating_sub(index * MOST).min(part.len());
+            let held = captured.saturating_sub(index * MOST).min(part.len());
             let segment =
                 Segment { from_requester, time, sequence, acknowledged: sent[other], flags: Flags::Push };
             self.packet(&ends, segment, part, part.len() - held, &comment)?;
@@ -104,7 +104,7 @@ impl<W: Write> Streams<W> {
         }
         self.payload = payload;
         if let Some(sent) = self.sent.get_mut(&message.connection) {
-            sent[own] = sent[own].wrapping_add(whole as u32);
+            sent[own] = sent[own].wrapping_add(total as u32);
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Ends {
 }
 
 fn words(message: &Message) -> String {
-    let what = if message.of_reply { "reply" } else { "call" };
+    let kind = if message.of_reply { "reply" } else { "call" };
     let (first, last) = message.frames;
     let frames = if first == last { format!("frame {last}") } else { format!("frames {first} to {last}") };
     let cut = match message.length - message.held {
@@ -194,7 +194,7 @@ fn words(message: &Message) -> String {
         lacking => format!("; bytes of the last {lacking} are missing from the capture"),
     };
     format!(
-        "rdmascope: {what} of transaction {}, connection {}, {frames}{cut}",
+        "rdmascope: {kind} of transaction {}, connection {}, {frames}{cut}",
         message.transaction, message.connection.0
     )
 }

@@ -45,10 +45,10 @@ fn packets(path: &Path) -> Vec<Packet> {
     let mut packets = Vec::new();
     while let Some(record) = capture.next().expect("it can be read") {
         // Fill the truncated bytes with zeros.
-        let mut whole = record.data.to_vec();
-        whole.resize(record.original_length as usize, 0);
-        let lacking = whole.len() - record.data.len();
-        let sliced = SlicedPacket::from_ip(&whole).expect("it is an IP packet");
+        let mut padded = record.data.to_vec();
+        padded.resize(record.original_length as usize, 0);
+        let missing = padded.len() - record.data.len();
+        let sliced = SlicedPacket::from_ip(&padded).expect("it is an IP packet");
         let (source, destination): (IpAddr, IpAddr) = match sliced.net.expect("it has a header") {
             NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
             NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
@@ -60,7 +60,7 @@ fn packets(path: &Path) -> Vec<Packet> {
             from: (source, tcp.source_port()),
             to: (destination, tcp.destination_port()),
             sequence: tcp.sequence_number(),
-            payload: payload[..payload.len() - lacking].to_vec(),
+            payload: payload[..payload.len() - missing].to_vec(),
             length: payload.len(),
         });
     }
@@ -76,7 +76,7 @@ fn messages(path: &Path) -> BTreeMap<(End, End), Vec<Vec<u8>>> {
     for packet in packets(path) {
         let (next, stream) = streams.entry((packet.from, packet.to)).or_insert((1, Vec::new()));
         if packet.length > 0 {
-            assert_eq!(packet.sequence, *next, "bytes are missing, or stand twice");
+            assert_eq!(packet.sequence, *next, "bytes are missing or duplicated");
             *next = next.wrapping_add(packet.length as u32);
             stream.extend_from_slice(&packet.payload);
         }
@@ -97,7 +97,7 @@ fn messages(path: &Path) -> BTreeMap<(End, End), Vec<Vec<u8>>> {
 
 /// Every message of every sample is complete and on the side that sent it.
 #[test]
-fn messages_are_as_before_reduction() {
+fn exported_messages_equal_unreduced_messages() {
     let folder = tempfile::tempdir().expect("there is room");
     let mut count = 0;
     // The rejected sample has five connections, and replies that the requester did not pull.
@@ -136,7 +136,7 @@ fn messages_are_as_before_reduction() {
 
 /// Bytes cut by a snap length are missing in the packet too, and are counted.
 #[test]
-fn what_the_capture_lacks_is_cut_off() {
+fn truncated_bytes_are_missing_and_counted() {
     let folder = tempfile::tempdir().expect("there is room");
     let mut capture = samples::capture("nfs3-basic");
     for packet in &mut capture.packets {
@@ -164,7 +164,7 @@ fn what_the_capture_lacks_is_cut_off() {
 
 /// The length claimed by a header uses neither memory nor packets.
 #[test]
-fn a_message_may_claim_any_length() {
+fn large_claimed_length_writes_few_bytes() {
     for length in [4, 5, u64::from(u32::MAX >> 1), u64::from(u32::MAX), u64::MAX] {
         let mut out = Vec::new();
         let mut streams = Streams::new(&mut out).expect("memory takes all");
@@ -189,7 +189,7 @@ fn a_message_may_claim_any_length() {
 
 /// Only messages that pass the filter are written. A filter with an unknown connection is an error.
 #[test]
-fn filters_choose() {
+fn filters_select_messages() {
     let folder = tempfile::tempdir().expect("there is room");
     let sample = samples::folder().join("nfs4.1-backchannel-recall.pcap");
     let mut only = command(sample);

@@ -44,7 +44,7 @@ const GAUGES_OF_CALLS: [(&str, &str, OfHost); 3] = [
 impl Collector for Shared {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.sums();
-        let Sums { packets, bytes, dropped, given_up, operations, hosts, findings, events, captures, .. } =
+        let Sums { packets, bytes, dropped, evicted, operations, hosts, findings, events, captures, .. } =
             &*sums;
         let Sums { last_packet, last_interval, dropped_lines, missed, .. } = &*sums;
         for (name, help, value) in [
@@ -62,7 +62,7 @@ impl Collector for Shared {
                 "Number of times that a --trigger condition came true without a capture",
                 Some(missed),
             ),
-            ("given_up_connections", "Connections evicted to limit memory use", Some(given_up)),
+            ("given_up_connections", "Connections evicted to limit memory use", Some(evicted)),
         ] {
             let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

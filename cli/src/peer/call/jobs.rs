@@ -1,7 +1,7 @@
 //! `peer call --export`: jobs on an NFSv3 export, run one after the other.
 
+use crate::atomic_file::OutputFile;
 use crate::peer::lines::{self, Line};
-use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use core::time::Duration;
@@ -68,13 +68,13 @@ fn handle(text: &str) -> Result<Handle> {
 
 impl JobArguments {
     /// Returns whether there is work on an export.
-    pub(super) const fn is_asked(&self) -> bool {
+    pub(super) const fn is_requested(&self) -> bool {
         self.export.is_some() || self.root_handle.is_some()
     }
 
     /// Obtains the root handle. Returns `None` if there is no work on an export.
     pub(super) fn open(&self, to: IpAddr, patience: Duration) -> Result<Option<Jobs>> {
-        if !self.is_asked() {
+        if !self.is_requested() {
             return Ok(None);
         }
         let mut jobs = VecDeque::new();

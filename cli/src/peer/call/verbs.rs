@@ -29,7 +29,7 @@ const CREDITS: u32 = 8;
 /// Runs the command on `device`.
 pub(super) fn run(command: &Call, device: &str, style: Style, out: &mut Out) -> io::Result<Status> {
     let to = command.to;
-    if command.jobs.is_asked() || command.faults.is_asked() || command.reliable_reply {
+    if command.jobs.is_requested() || command.faults.is_requested() || command.reliable_reply {
         let error =
             anyhow!("--verbs supports neither --reliable-reply, an export, nor network faults: omit --verbs");
         return output::complain(&error, out);
@@ -49,7 +49,7 @@ pub(super) fn run(command: &Call, device: &str, style: Style, out: &mut Out) -> 
         serves: None,
     };
     caller.print(&Line::Sockets(sockets), out)?;
-    if let Err(error) = caller.talk_by_verbs(&mut opened, out)? {
+    if let Err(error) = caller.run_over_verbs(&mut opened, out)? {
         return output::complain(&error, out);
     }
     caller.print(&Line::End(End::new(caller.calls, caller.answered, None, None)), out)?;
@@ -74,24 +74,25 @@ fn answer(bytes: &[u8], xid: Xid) -> Option<Result<Replied, String>> {
 
 impl Caller<'_> {
     /// Connects, calls and disconnects. The outer error comes from standard output.
-    fn talk_by_verbs(&mut self, device: &mut Device, out: &mut Out) -> io::Result<Result<()>> {
+    fn run_over_verbs(&mut self, device: &mut Device, out: &mut Out) -> io::Result<Result<()>> {
         let Call { to, timeout, interval, .. } = *self.command;
         let timeout = Duration::from_nanos(timeout);
         // R is clear: a remote side cannot invalidate memory that a program registers with a
         // device.
         let ours =
             private_data::PrivateData { send_size: 3, receive_size: 3, ..private_data::PrivateData::DEFAULT };
-        let mut offered = Vec::new();
-        ours.build(&mut offered);
+        let mut our_data = Vec::new();
+        ours.build(&mut our_data);
         let verbs = &mut device.verbs;
         self.started = verbs.now();
-        let connect = Connect { private_data: offered, ..Connect::new(device.local, to.ip(), to.port()) };
+        let connect = Connect { private_data: our_data, ..Connect::new(device.local, to.ip(), to.port()) };
         let connection = match verbs.connect(connect) {
             Ok(connection) => connection,
             Err(error) => return Ok(Err(error.into())),
         };
         let first_xid = RandomState::new().hash_one(1) as u32;
-        let (mut said, mut waits, mut deadline) = (Vec::new(), Waits::Connection, self.started.plus(timeout));
+        let (mut their_data, mut waits, mut deadline) =
+            (Vec::new(), Waits::Connection, self.started.plus(timeout));
         let mut closing = false;
         loop {
             let mut happened: Vec<(Instant, Event)> = Vec::new();
@@ -106,7 +107,7 @@ impl Caller<'_> {
             let mut call_now = ended == Ended::Deadline && matches!(waits, Waits::NextCall) && !closing;
             for (now, event) in happened {
                 match event {
-                    Event::Replied { private_data, .. } => said = private_data,
+                    Event::Replied { private_data, .. } => their_data = private_data,
                     Event::Connected { .. } => {
                         for _ in 0..RECEIVES {
                             if let Err(error) = verbs.post_receive(connection, RECEIVE_LENGTH) {
@@ -115,8 +116,8 @@ impl Caller<'_> {
                         }
                         let mut line = Connection::new(State::Connected, to.ip());
                         line.elapsed_ns = Some(super::nanoseconds(now.since(self.started)));
-                        line.private_data = PrivateData::find(&said);
-                        let theirs = private_data::find(&said).and_then(|found| found.valid());
+                        line.private_data = PrivateData::find(&their_data);
+                        let theirs = private_data::find(&their_data).and_then(|found| found.valid());
                         line.agreed(&Negotiated::new(Some(ours), theirs));
                         self.print(&Line::Connection(Box::new(line)), out)?;
                         call_now = true;
@@ -171,8 +172,8 @@ impl Caller<'_> {
                 self.calls += 1;
                 let (mut bytes, message) = (Vec::new(), self.command.message(xid));
                 let mut line = lines::Call::new(to.ip(), self.calls, xid);
-                let told = line.called(&message);
-                debug_assert!(told.is_ok(), "a call of this side can be read");
+                let parsed = line.called(&message);
+                debug_assert!(parsed.is_ok(), "a call of this side can be read");
                 Builder::new(xid, CREDITS, Procedure::Msg).build(&mut bytes);
                 bytes.extend(message);
                 let send = Operation::Send(Send { bytes, ..Send::default() });

@@ -26,7 +26,7 @@ impl Server<'_> {
         Server { command, to, silent_since: None }
     }
 
-    /// Runs a scenario if the server is there. Each scenario ends with a NULL, so that only one
+    /// Runs a scenario if the server responds. Each scenario ends with a NULL, so that only one
     /// whose NULL was not answered leaves a doubt.
     ///
     /// # Errors

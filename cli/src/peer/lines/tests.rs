@@ -16,7 +16,7 @@ fn end(counts: Option<Counts>, faults: Option<Faults>) -> Line {
 }
 
 #[test]
-fn lines_that_have_every_field() {
+fn lines_with_all_fields() {
     let sockets = Sockets {
         sockets: "raw",
         device: Some("rxe0".to_owned()),
@@ -133,7 +133,7 @@ fn lines_that_have_every_field() {
 }
 
 #[test]
-fn lines_that_have_no_more_than_they_must() {
+fn lines_with_required_fields_only() {
     let sockets = Sockets {
         sockets: "udp",
         device: None,

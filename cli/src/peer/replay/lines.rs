@@ -153,7 +153,7 @@ impl Replayed {
 
     /// Converts the line for the terminal UI.
     pub(super) fn on_screen(self, outcome: &Outcome) -> SentCall {
-        let beside = |difference: Difference, is_allowed| {
+        let convert = |difference: Difference, is_allowed| {
             let operation = difference.operation.map(|operation| format!("{operation} "));
             inject::Difference {
                 field: format!("{}{}", operation.unwrap_or_default(), difference.field),
@@ -175,8 +175,8 @@ impl Replayed {
             live,
             is_allowed: false,
         });
-        let differences = self.differences.into_iter().map(|difference| beside(difference, false));
-        let may_differ = self.may_differ.into_iter().map(|difference| beside(difference, true));
+        let differences = self.differences.into_iter().map(|difference| convert(difference, false));
+        let may_differ = self.may_differ.into_iter().map(|difference| convert(difference, true));
         let name = self.name.unwrap_or_else(|| format!("connection {}", self.connection));
         SentCall {
             transaction: self.transaction,

@@ -1,7 +1,7 @@
 //! Replays for the terminal UI.
 
 use super::lines::{self, Replayed, Summary};
-use super::{Hears, Replay, When};
+use super::{Listener, Replay, When};
 use crate::filters::TransactionArguments;
 use crate::input::Input;
 use crate::output::{Format, Output};
@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 use rdmascope_analysis::units::Counted;
 use rdmascope_peer::replay::{Fault, Outcome};
 use rdmascope_present::text::Style;
-use rdmascope_tui::inject::{self, Plan, Ran, Told, Watch};
+use rdmascope_tui::inject::{self, Plan, Ran, Update, Watch};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -42,18 +42,18 @@ impl OnScreen {
         let command = self.command(plan)?;
         let filter = &command.filter;
         let (read, ending) =
-            recording::read(&command.input, &filter.filter(), filter.asked(), command.memory)??;
+            recording::read(&command.input, &filter.filter(), filter.requested_scope(), command.memory)??;
         recording::check(&read, &ending, command.leave_out)?;
-        let mut told = left_out(&read);
-        watch.told(Told::Calls(calls(&read, plan)));
-        let mut hears = Watched { watch };
-        let summary = command.replay(read, &mut hears)??;
-        let is_stopped = hears.is_stopped() == Some(true);
-        lines::print_summary(&summary, Format::Text, Style::default(), &mut told)?;
+        let mut text = left_out(&read);
+        watch.update(Update::Calls(calls(&read, plan)));
+        let mut listener = Watched { watch };
+        let summary = command.replay(read, &mut listener)??;
+        let is_stopped = listener.is_stopped() == Some(true);
+        lines::print_summary(&summary, Format::Text, Style::default(), &mut text)?;
         Ok(Ran {
             verdict: verdict(&summary, is_stopped).to_owned(),
             is_violation: false,
-            told: String::from_utf8_lossy(&told).into_owned(),
+            text: String::from_utf8_lossy(&text).into_owned(),
             arrows: Vec::new(),
         })
     }
@@ -112,14 +112,14 @@ struct Watched<'a> {
     watch: &'a mut dyn Watch,
 }
 
-impl Hears for Watched<'_> {
+impl Listener for Watched<'_> {
     /// The UI shows connections by their outcomes.
     fn line(&mut self, _: common::Line) -> io::Result<()> {
         Ok(())
     }
 
     fn outcome(&mut self, outcome: &Outcome, replayed: Replayed) -> io::Result<()> {
-        self.watch.told(Told::Call(replayed.on_screen(outcome)));
+        self.watch.update(Update::Call(replayed.on_screen(outcome)));
         Ok(())
     }
 

@@ -4,7 +4,7 @@ mod conveyance;
 mod granted;
 
 use super::lines::Summary;
-use crate::filters::Asked;
+use crate::filters::RequestedScope;
 use crate::input::{Input, listen};
 use crate::peer::recording::{self, Read};
 use rdmascope_analysis::filter::TransactionFilter;
@@ -42,26 +42,26 @@ fn sample(name: &str) -> Recording {
 fn read_sample(name: &str) -> Read {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{name}.pcap"));
     let input = Input::file(path, frame::Config::default().port);
-    let read = recording::read(&input, &TransactionFilter::default(), Asked::default(), 1 << 30);
+    let read = recording::read(&input, &TransactionFilter::default(), RequestedScope::default(), 1 << 30);
     let (read, ending) = read.expect("there is no output").expect("it is a capture");
     recording::check(&read, &ending, false).expect("it can be replayed");
     read
 }
 
 /// The outcomes and answers of the two ends.
-struct Told {
+struct Results {
     outcomes: Vec<Outcome>,
     answered: Vec<Answered>,
 }
 
-impl Told {
+impl Results {
     fn differences(&self) -> Vec<&Outcome> {
         self.outcomes.iter().filter(|outcome| outcome.verdict.is_difference()).collect()
     }
 }
 
 /// Replays `calls` against `replies`.
-fn replay(calls: Recording, replies: Recording, timing: Timing, network: Network) -> (Told, Instant) {
+fn replay(calls: Recording, replies: Recording, timing: Timing, network: Network) -> (Results, Instant) {
     replay_until(calls, replies, timing, network, usize::MAX)
 }
 
@@ -72,7 +72,7 @@ fn replay_until(
     timing: Timing,
     network: Network,
     mut hang_up: usize,
-) -> (Told, Instant) {
+) -> (Results, Instant) {
     let (calls, replies) = (Arc::new(calls), Arc::new(replies));
     let config = |session: rpcrdma::Config| Config { session, accept_by_hand: true, ..Config::default() };
     let peers = [config(calls.requester()), config(replies.responder())];
@@ -92,12 +92,12 @@ fn replay_until(
         fault: None,
     };
     let (mut replayer, mut responder) = (Replayer::new(calls, options), Responder::new(replies));
-    let mut told = Told { outcomes: Vec::new(), answered: Vec::new() };
+    let mut results = Results { outcomes: Vec::new(), answered: Vec::new() };
     let mut open: Vec<ConnectionId> = Vec::new();
     for _ in 0..1_000_000 {
         let now = pair.now;
         while let Some(event) = pair.b.poll_event() {
-            told.answered.extend(responder.handle(&mut pair.b, &event));
+            results.answered.extend(responder.handle(&mut pair.b, &event));
         }
         while let Some(event) = pair.a.poll_event() {
             replayer.handle(&mut pair.a, now, &event);
@@ -108,8 +108,8 @@ fn replay_until(
             }
         }
         replayer.advance(&mut pair.a, now);
-        told.outcomes.extend(core::iter::from_fn(|| replayer.poll_outcome()));
-        if told.outcomes.len() >= hang_up {
+        results.outcomes.extend(core::iter::from_fn(|| replayer.poll_outcome()));
+        if results.outcomes.len() >= hang_up {
             hang_up = usize::MAX;
             let connections: Vec<ConnectionId> = pair.b.endpoint().connections().collect();
             for connection in connections {
@@ -117,7 +117,7 @@ fn replay_until(
             }
         }
         if replayer.is_over() {
-            return (told, now);
+            return (results, now);
         }
         // The replayer may wait for a deadline that the pair does not have.
         if !pair.step() || replayer.next_deadline().is_some_and(|due| due < pair.now) {
@@ -133,10 +133,10 @@ fn every_sample_agrees_with_itself() {
         let recording = sample(name);
         let count = |is_backward| recording.calls.iter().filter(|call| call.backward == is_backward).count();
         assert_eq!((count(false), count(true)), (forward, backward), "{name}");
-        let (told, _) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
+        let (results, _) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
         let calls = |outcome: &&Outcome| matches!(outcome.subject, Subject::Call(_));
-        assert_eq!(told.outcomes.iter().filter(calls).count(), forward + backward, "{name}");
-        for outcome in &told.outcomes {
+        assert_eq!(results.outcomes.iter().filter(calls).count(), forward + backward, "{name}");
+        for outcome in &results.outcomes {
             let agrees = match &outcome.verdict {
                 Verdict::Agrees(comparison) => {
                     comparison.own == 0
@@ -148,8 +148,8 @@ fn every_sample_agrees_with_itself() {
             };
             assert!(agrees, "{name}: {outcome:?}");
         }
-        assert_eq!(told.answered.len(), forward + backward, "{name}");
-        for answered in &told.answered {
+        assert_eq!(results.answered.len(), forward + backward, "{name}");
+        for answered in &results.answered {
             let is_right = match &answered.how {
                 How::AsRecorded => true,
                 How::Backward(comparison) => comparison.differences.is_empty(),
@@ -161,7 +161,7 @@ fn every_sample_agrees_with_itself() {
 }
 
 #[test]
-fn a_byte_that_is_altered_is_one_difference_at_that_call() {
+fn altered_byte_is_one_difference() {
     for (name, ..) in SAMPLES.iter().filter(|(_, forward, _)| *forward > 0) {
         let recording = sample(name);
         // Changes the last byte of some replies in turn; the field there may be one that may
@@ -176,8 +176,8 @@ fn a_byte_that_is_altered_is_one_difference_at_that_call() {
             // The accept_stat, after XID, msg_type, reply_stat and verifier.
             let Some(byte) = stream.get_mut(27) else { continue };
             *byte ^= 0x11;
-            let (told, _) = replay(recording.clone(), altered, Timing::Fastest, Network::GOOD);
-            let differences = told.differences();
+            let (results, _) = replay(recording.clone(), altered, Timing::Fastest, Network::GOOD);
+            let differences = results.differences();
             let [outcome] = differences[..] else { panic!("{name} {number}: {differences:?}") };
             assert_eq!(outcome.subject, Subject::Call(number), "{name}");
         }
@@ -238,88 +238,88 @@ fn foreign(mut recording: Recording, names: &BTreeSet<Vec<u8>>) -> Recording {
 }
 
 #[test]
-fn what_another_server_names_otherwise_is_named_so_in_later_calls() {
+fn handles_of_another_server_are_used_in_later_calls() {
     for (name, forward, backward) in SAMPLES.into_iter().filter(|(_, forward, _)| *forward > 0) {
         let recording = sample(name);
         let (names, roots) = named(name);
         assert!(!names.is_empty(), "{name}");
         let other = foreign(recording.clone(), &names);
-        let (told, _) = replay(recording.clone(), other.clone(), Timing::Fastest, Network::GOOD);
-        assert_eq!(told.differences(), Vec::<&Outcome>::new(), "{name}");
-        let own = told
+        let (results, _) = replay(recording.clone(), other.clone(), Timing::Fastest, Network::GOOD);
+        assert_eq!(results.differences(), Vec::<&Outcome>::new(), "{name}");
+        let own = results
             .outcomes
             .iter()
             .filter(|outcome| matches!(&outcome.verdict, Verdict::Agrees(comparison) if comparison.own > 0));
         assert!(own.count() > 0, "{name}");
-        assert!(told.answered.iter().all(|answered| answered.how != How::Unknown), "{name}");
-        assert_eq!(told.answered.len(), forward + backward);
+        assert!(results.answered.iter().all(|answered| answered.how != How::Unknown), "{name}");
+        assert_eq!(results.answered.len(), forward + backward);
         // The control: the replay fails if one name is not replaced in any reply.
         if let Some(root) = roots.first() {
             let lost = foreign(other, &BTreeSet::from([root.clone()]));
-            let (told, _) = replay(recording, lost, Timing::Fastest, Network::GOOD);
-            assert!(told.answered.iter().any(|answered| answered.how == How::Unknown), "{name}");
-            let unknown = told.outcomes.iter().filter(|outcome| !outcome.unknown.is_empty());
+            let (results, _) = replay(recording, lost, Timing::Fastest, Network::GOOD);
+            assert!(results.answered.iter().any(|answered| answered.how == How::Unknown), "{name}");
+            let unknown = results.outcomes.iter().filter(|outcome| !outcome.unknown.is_empty());
             assert!(unknown.count() > 0, "{name}");
         }
     }
 }
 
 #[test]
-fn the_recorded_timing_takes_as_long_as_the_recording() {
+fn recorded_timing_lasts_as_long_as_the_recording() {
     let recording = sample("nfs4.1-backchannel-recall");
     let times: Vec<u64> =
         recording.calls.iter().filter(|call| !call.backward).map(|call| call.time).collect();
     let span = times.last().unwrap() - times[0];
     assert!(span > 1_000_000_000);
-    let (told, now) = replay(recording.clone(), recording.clone(), Timing::Recorded, Network::GOOD);
-    assert!(told.differences().is_empty());
+    let (results, now) = replay(recording.clone(), recording.clone(), Timing::Recorded, Network::GOOD);
+    assert!(results.differences().is_empty());
     assert!(now.0 > span && now.0 < span + 5_000_000_000, "{now:?} {span}");
-    let (told, fast) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
-    assert!(told.differences().is_empty());
+    let (results, fast) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
+    assert!(results.differences().is_empty());
     assert!(fast.0 < span, "{fast:?}");
 }
 
 #[test]
-fn a_bad_network_changes_nothing() {
+fn bad_network_causes_no_differences() {
     let network = Network { loss: 20, duplication: 20, corruption: 5, reordering: 20, ..Network::GOOD };
     let recording = sample("nfs3-basic");
-    let (told, _) = replay(recording.clone(), recording, Timing::Fastest, network);
-    assert_eq!(told.differences(), Vec::<&Outcome>::new());
-    assert_eq!(told.outcomes.len(), 266);
+    let (results, _) = replay(recording.clone(), recording, Timing::Fastest, network);
+    assert_eq!(results.differences(), Vec::<&Outcome>::new());
+    assert_eq!(results.outcomes.len(), 266);
 }
 
 #[test]
-fn calls_that_the_other_side_does_not_know_are_told() {
+fn missing_replies_and_callbacks_are_reported() {
     // The responder's recording lacks one reply: the replay reports that after its timeout.
     let recording = sample("nfs4.1-backchannel-recall");
     let mut silent = recording.clone();
     let number = silent.calls.iter().rposition(|call| !call.backward).unwrap();
     silent.calls[number].answer = Answer::Nothing;
-    let (told, now) = replay(recording.clone(), silent.clone(), Timing::Fastest, Network::GOOD);
-    let [outcome] = told.differences()[..] else { panic!("{:?}", told.differences()) };
+    let (results, now) = replay(recording.clone(), silent.clone(), Timing::Fastest, Network::GOOD);
+    let [outcome] = results.differences()[..] else { panic!("{:?}", results.differences()) };
     assert_eq!(outcome.subject, Subject::Call(number));
     assert!(now.0 >= 60_000_000_000);
     // If both recordings lack it, nothing differs.
-    let (told, now) = replay(silent.clone(), silent, Timing::Fastest, Network::GOOD);
-    assert!(told.differences().is_empty());
+    let (results, now) = replay(silent.clone(), silent, Timing::Fastest, Network::GOOD);
+    assert!(results.differences().is_empty());
     assert!(now.0 < 60_000_000_000);
-    assert_eq!(told.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Unanswered).count(), 1);
+    assert_eq!(results.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Unanswered).count(), 1);
     // A callback that the responder does not make is reported, but is no difference. The same holds
     // for an unrecorded callback.
     let mut quiet = recording.clone();
     quiet.calls.retain(|call| !call.backward);
-    let (told, _) = replay(recording.clone(), quiet.clone(), Timing::Fastest, Network::GOOD);
-    let said = |told: &Told| {
+    let (results, _) = replay(recording.clone(), quiet.clone(), Timing::Fastest, Network::GOOD);
+    let notes = |results: &Results| {
         let is_note = |outcome: &&Outcome| matches!(outcome.verdict, Verdict::NotCompared(_));
-        told.outcomes.iter().filter(is_note).count()
+        results.outcomes.iter().filter(is_note).count()
     };
-    assert_eq!((told.differences().len(), said(&told)), (0, 2));
-    let (told, _) = replay(quiet, recording, Timing::Fastest, Network::GOOD);
-    assert_eq!((told.differences().len(), said(&told)), (0, 2));
+    assert_eq!((results.differences().len(), notes(&results)), (0, 2));
+    let (results, _) = replay(quiet, recording, Timing::Fastest, Network::GOOD);
+    assert_eq!((results.differences().len(), notes(&results)), (0, 2));
     let extra = |outcome: &&Outcome| matches!(outcome.subject, Subject::Extra(..));
-    assert_eq!(told.outcomes.iter().filter(extra).count(), 2);
+    assert_eq!(results.outcomes.iter().filter(extra).count(), 2);
     // The replay answers it like a client with one slot.
-    let backward = told.answered.iter().filter_map(|answered| match &answered.how {
+    let backward = results.answered.iter().filter_map(|answered| match &answered.how {
         How::Backward(comparison) => Some(comparison),
         _ => None,
     });
@@ -330,7 +330,7 @@ fn calls_that_the_other_side_does_not_know_are_told() {
 }
 
 /// Appends one recording to another; the second begins `later` nanoseconds after the first.
-fn behind(first: &Recording, then: &Recording, later: u64) -> Recording {
+fn append(first: &Recording, then: &Recording, later: u64) -> Recording {
     let mut both = first.clone();
     let order = |call: &Call| call.order.max(call.answer.order().unwrap_or(0));
     let last = first.calls.iter().map(order).max().unwrap_or(0);
@@ -349,15 +349,15 @@ fn behind(first: &Recording, then: &Recording, later: u64) -> Recording {
 }
 
 #[test]
-fn connections_are_made_in_the_order_of_the_recording() {
+fn connections_are_made_in_recorded_order() {
     let (accepted, rejected) = (sample("nfs3-lossy"), sample("connect-rejected"));
-    let both = behind(&accepted, &rejected, 0);
-    let orders = [&both, &behind(&rejected, &accepted, 0), &behind(&both, &accepted, 0)];
+    let both = append(&accepted, &rejected, 0);
+    let orders = [&both, &append(&rejected, &accepted, 0), &append(&both, &accepted, 0)];
     for recording in orders.map(Recording::clone) {
         let connections = recording.connections.len();
-        let (told, _) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
-        assert_eq!(told.differences(), Vec::<&Outcome>::new());
-        let made = told.outcomes.iter().filter_map(|outcome| match outcome.subject {
+        let (results, _) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
+        assert_eq!(results.differences(), Vec::<&Outcome>::new());
+        let made = results.outcomes.iter().filter_map(|outcome| match outcome.subject {
             Subject::Connection(index) => Some(index),
             _ => None,
         });
@@ -366,27 +366,27 @@ fn connections_are_made_in_the_order_of_the_recording() {
 }
 
 #[test]
-fn a_connection_that_the_target_closes_meanwhile_is_not_waited_for() {
+fn connection_closed_by_the_target_is_not_awaited() {
     // The replay lingers for the missing callbacks, and then waits only for the time of the next
     // call.
     let recording = sample("nfs4.1-backchannel-recall");
-    let twice = behind(&recording, &recording, 60_000_000_000);
+    let twice = append(&recording, &recording, 60_000_000_000);
     let mut quiet = twice.clone();
     quiet.calls.retain(|call| !call.backward);
     let first = 1 + recording.calls.iter().filter(|call| !call.backward).count();
-    let (told, now) = replay_until(twice.clone(), quiet, Timing::Recorded, Network::GOOD, first);
-    assert_eq!(told.differences(), Vec::<&Outcome>::new());
-    assert_eq!(told.outcomes.len(), twice.calls.len() + 2);
+    let (results, now) = replay_until(twice.clone(), quiet, Timing::Recorded, Network::GOOD, first);
+    assert_eq!(results.differences(), Vec::<&Outcome>::new());
+    assert_eq!(results.outcomes.len(), twice.calls.len() + 2);
     assert!(now.0 > 60_000_000_000, "{now:?}");
 }
 
 #[test]
-fn a_call_that_offers_more_memory_than_there_may_be_is_not_sent() {
+fn call_that_exceeds_the_memory_limit_is_not_sent() {
     let recording = sample("nfs3-lossy");
     let mut vast = recording.clone();
     vast.calls[3].shape.writes.push(vec![0xffff_fff0]);
-    let (told, _) = replay(vast, recording, Timing::Fastest, Network::GOOD);
-    let [outcome] = told.differences()[..] else { panic!("{:?}", told.differences()) };
+    let (results, _) = replay(vast, recording, Timing::Fastest, Network::GOOD);
+    let [outcome] = results.differences()[..] else { panic!("{:?}", results.differences()) };
     let why = "cannot register memory: too much memory is registered".to_owned();
     assert_eq!((outcome.subject, &outcome.verdict), (Subject::Call(3), &Verdict::NotSent(why)));
 }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_leads_to_its_run_and_text_is_escaped() {
+    fn each_cell_links_to_its_run_and_text_is_escaped() {
         let mut scenarios = builtin();
         scenarios.truncate(2);
         // A file may have the name of a built-in scenario.
@@ -272,23 +272,23 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_are_not_seen_are_not_said_to_be_none() {
+    fn unobserved_packets_are_not_reported_as_none() {
         let scenario = &builtin()[0];
-        let told = |verdict: Option<Verdict>, ladder: Option<Ladder>| {
+        let rendered = |verdict: Option<Verdict>, ladder: Option<Ladder>| {
             let ran = Ran { verdict_words: verdict, ..withheld(scenario, Some("192.0.2.2:20049")) };
             let column = Column { name: Some("192.0.2.2:20049".into()), cells: vec![Cell { ran, ladder }] };
             page(Side::Requester, std::slice::from_ref(scenario), &[column]).into_string()
         };
-        let seen = told(Some(Verdict::Conforms), Some(Ladder::default()));
-        let not_seen = told(Some(Verdict::Conforms), None);
+        let seen = rendered(Some(Verdict::Conforms), Some(Ladder::default()));
+        let not_seen = rendered(Some(Verdict::Conforms), None);
         assert!(seen.contains("No packets crossed.") && !seen.contains("--verbs"));
         assert!(not_seen.contains("--verbs") && !not_seen.contains("No packets crossed."));
         // A scenario that did not run sent nothing, by sockets or by verbs.
-        assert!(told(None, None).contains("No packets crossed."));
+        assert!(rendered(None, None).contains("No packets crossed."));
     }
 
     #[test]
-    fn clients_are_named_where_there_are_several() {
+    fn rows_name_the_clients_if_there_are_several() {
         let scenarios: Vec<Scenario> = builtin_of(Side::Responder).into_iter().take(3).collect();
         let shown = |targets: [Option<&str>; 3]| {
             let cells = scenarios.iter().zip(targets).map(|(scenario, target)| Cell {

@@ -180,7 +180,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn packets_are_arrows_with_a_side_and_a_time() {
+    fn packets_become_arrows_with_direction_and_time() {
         let ladder = Ladder::of(&request(2, "192.0.2.2"), address("192.0.2.2"));
         assert_eq!(ladder.left_out, 0);
         assert_eq!(ladder.arrows.len(), 2);
@@ -190,14 +190,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_long_run_is_drawn_at_its_ends() {
+    fn long_run_shows_first_and_last_packets() {
         let ladder = Ladder::of(&request(1000, "192.0.2.2"), address("192.0.2.2"));
         assert_eq!((ladder.arrows.len(), ladder.left_out), (FIRST + LAST, 1000 - FIRST - LAST));
         assert_eq!(ladder.arrows[FIRST].since, Duration::from_millis(1000 - LAST as u64));
     }
 
     #[test]
-    fn of_what_came_before_the_last_packets_are_drawn_and_of_one_remote_side() {
+    fn ladder_starts_with_recent_packets_of_its_remote() {
         let mut drawing = Drawing::new();
         let take = |drawing: &mut Drawing, times, remote| {
             request(times, remote).iter().for_each(|crossing| drawing.take(crossing));

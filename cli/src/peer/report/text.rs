@@ -61,7 +61,7 @@ fn steps(text: &str) -> Vec<&str> {
 pub(in crate::peer) fn ran(one: &Ran, out: &mut impl io::Write) -> io::Result<()> {
     let verdict = one.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
     let (level, section) = (&one.level, &one.section);
-    let what = match (&one.reason, one.verdict_words) {
+    let summary = match (&one.reason, one.verdict_words) {
         (_, None) => "destructive: needs --allow-destructive".to_owned(),
         (Some(reason), _) => reason.clone(),
         (None, _) => one.observed.join("; "),
@@ -71,7 +71,7 @@ pub(in crate::peer) fn ran(one: &Ran, out: &mut impl io::Write) -> io::Result<()
         out,
         "{verdict:<16} {:<29} {section:<16} {level:<6} {}{alive}",
         Plain(&one.scenario).to_string(),
-        Plain(&what)
+        Plain(&summary)
     )?;
     if matches!(
         one.verdict_words,

@@ -1,7 +1,7 @@
 //! `peer serve --from`: answers as the responder of a capture did.
 
 use super::TOO_LONG;
-use crate::filters::Asked;
+use crate::filters::RequestedScope;
 use crate::input::Input;
 use crate::output::{Out, Status};
 use crate::peer::recording::{self, Read};
@@ -27,8 +27,8 @@ impl Recorded {
     /// output.
     pub(super) fn read(path: &Path, most: u64, out: &mut Out) -> io::Result<Result<Recorded, Status>> {
         let input = Input::file(path.to_owned(), frame::Config::default().port);
-        let (all, asked) = (TransactionFilter::default(), Asked::default());
-        let read = recording::load(&input, &all, asked, most, recording::Use::Answers, out)?;
+        let (all, scope) = (TransactionFilter::default(), RequestedScope::default());
+        let read = recording::load(&input, &all, scope, most, recording::Use::Answers, out)?;
         Ok(read.map(|Read { recording, .. }| Recorded {
             responder: Responder::new(Arc::clone(&recording)),
             recording,
@@ -51,7 +51,7 @@ impl Recorded {
     }
 
     /// Describes an answer: the RPC status, or why there is no reply.
-    pub(super) fn said(&self, answered: &Answered) -> Result<String, String> {
+    pub(super) fn status(&self, answered: &Answered) -> Result<String, String> {
         match &answered.how {
             How::AsRecorded | How::Again => {
                 let call = answered.call.and_then(|call| self.recording.calls.get(call));

@@ -42,7 +42,7 @@ impl ScenarioArguments {
     /// Reads the scenarios. Returns `None` without `--scenario`.
     pub(super) fn begin(&self, format: Format) -> Result<Option<Scenarios>> {
         if self.scenario.is_empty() {
-            if format.on_the_way().is_none() {
+            if format.line_format().is_none() {
                 bail!("--format junit and --format html need --scenario");
             }
             return Ok(None);
@@ -149,7 +149,7 @@ impl Scenarios {
             }
             let Some(scenario) = self.waiting.pop_front() else { break };
             if scenario.destructive && !self.allow_destructive {
-                self.report.tell(Ran::unjudged(&scenario, None), None, out)?;
+                self.report.print_run(Ran::unjudged(&scenario, None), None, out)?;
             } else {
                 self.now = Serving::new(scenario, self.patience);
             }
@@ -169,7 +169,7 @@ impl Scenarios {
         let Some(serving) = self.now.take() else { return Ok(()) };
         let Some(outcome) = serving.outcome() else { return Ok(()) };
         let client = serving.client().map(|client| client.to_string());
-        self.report.tell(Ran::judged(serving.scenario(), client, &outcome), ladder, out)
+        self.report.print_run(Ran::judged(serving.scenario(), client, &outcome), ladder, out)
     }
 
     /// Starts the drawing once the client is known.

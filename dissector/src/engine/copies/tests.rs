@@ -16,7 +16,7 @@ fn sighting_for(receiver: u32, number: u16, frame: u64, nanoseconds: i64) -> Sig
 
 /// A packet is held until others replace it in its set, however much time passes.
 #[test]
-fn whether_a_packet_is_held() {
+fn packet_is_held_until_others_replace_it() {
     let mut copies = Copies::default();
     assert!(!copies.holds(sighting(1, 1, 0)), "before the first packet");
     assert_eq!(copies.note(sighting(1, 1, 0)), None);
@@ -31,7 +31,7 @@ fn whether_a_packet_is_held() {
 /// Packets with the same PSN for many queue pairs do not replace each other: connections that begin
 /// together use the same PSNs.
 #[test]
-fn copies_of_many_connections_with_the_same_psn() {
+fn packets_with_same_psn_do_not_replace_each_other() {
     let mut copies = Copies::default();
     let receivers = || (1..=32).map(|number: u16| (0x10 + u32::from(number), number));
     for (receiver, number) in receivers() {

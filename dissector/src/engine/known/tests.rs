@@ -21,15 +21,15 @@ fn connection(number: u32) -> KnownConnection {
 
 /// 65,536 connections are kept, each under both of its half-flows. Further ones are only counted.
 #[test]
-fn so_many_connections_are_remembered() {
+fn known_connections_are_bounded() {
     let mut known = KnownConnections::default();
     let most = KnownConnections::MOST as u32;
     (0..=most).for_each(|number| known.add(connection(number)));
-    assert_eq!(known.told, u64::from(most) + 1);
-    let flow = |number| Told { connection: connection(number), from_local: false }.flow();
+    assert_eq!(known.hint, u64::from(most) + 1);
+    let flow = |number| Hint { connection: connection(number), from_local: false }.flow();
     assert_eq!(known.take(&flow(most)), None, "the table is full");
     for number in [most - 1, 0] {
-        assert_eq!(known.take(&flow(number)).map(|told| told.connection), Some(connection(number)));
+        assert_eq!(known.take(&flow(number)).map(|hint| hint.connection), Some(connection(number)));
         assert_eq!(known.take(&flow(number)), None, "already removed");
     }
     // A removed entry makes room.

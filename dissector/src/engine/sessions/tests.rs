@@ -72,8 +72,8 @@ impl Table {
         EndRef { session, end: End::First }
     }
 
-    /// Handles a segment of an end, at the offset `behind` in its stream.
-    fn say(&mut self, place: EndRef, from: End, behind: u32, payload: &[u8]) {
+    /// Handles a segment of an end, at this offset in its stream.
+    fn take_segment(&mut self, place: EndRef, from: End, offset: u32, payload: &[u8]) {
         self.frame += 1;
         let (hosts, ports) = ([1u32, 2], [40_000u16, 40_001]);
         let (to, length) = (from.other(), 40 + payload.len() as u16);
@@ -82,7 +82,7 @@ impl Table {
         packet.extend([0, 0, 0, 0, 64, 6, 0, 0]);
         packet.extend([hosts[from], hosts[to]].map(u32::to_be_bytes).concat());
         packet.extend([ports[from], ports[to]].map(u16::to_be_bytes).concat());
-        packet.extend([behind, 0].map(u32::to_be_bytes).concat());
+        packet.extend([offset, 0].map(u32::to_be_bytes).concat());
         packet.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
         packet.extend(payload);
         let record = Record {
@@ -118,7 +118,7 @@ impl Table {
 /// Up to 16 MiB are held. One byte more, and its connection gives up its gap; the others keep
 /// waiting.
 #[test]
-fn all_connections_together_hold_back_16_mib() {
+fn held_bytes_of_all_connections_are_limited_to_16_mib() {
     for (more, gives_up) in [(0, false), (1, true)] {
         let mut table = Table::default();
         let [first, second] = [0x11, 0x12].map(|qpn| table.begin(qpn));
@@ -145,7 +145,7 @@ fn all_connections_together_hold_back_16_mib() {
 /// Only a connection that holds more than before gives up its gap. Packets in order, and packets
 /// that fill a gap, are not affected by the bytes that others hold.
 #[test]
-fn what_holds_back_no_more_than_before_gives_up_nothing() {
+fn packets_that_hold_no_more_bytes_cause_no_evictions() {
     let mut table = Table::default();
     let [first, second] = [0x11, 0x12].map(|qpn| table.begin(qpn));
     [10, 12].into_iter().for_each(|psn| table.take(first, psn, 1000));
@@ -160,23 +160,23 @@ fn what_holds_back_no_more_than_before_gives_up_nothing() {
 /// When a TCP connection gives up its held packets, an unanswered RDMA Read Request remains, and
 /// still counts.
 #[test]
-fn what_is_left_is_counted() {
+fn unanswered_read_request_counts_after_eviction() {
     let mut table = Table::default();
     let place = table.begin_tcp();
     // A start frame of each end (RFC 5044, section 7.1.1), and an FPDU with a Read Request: 16
     // bytes from 7:0x700 to 9:0x900.
-    table.say(place, End::First, 0, b"MPA ID Req Frame\0\x01\0\0");
-    table.say(place, End::Second, 0, b"MPA ID Rep Frame\0\x01\0\0");
+    table.take_segment(place, End::First, 0, b"MPA ID Req Frame\0\x01\0\0");
+    table.take_segment(place, End::Second, 0, b"MPA ID Rep Frame\0\x01\0\0");
     let mut request = vec![0, 46, 0x41, 0x41];
     let words = [0, 1, 1, 0, 9, 0, 0x900, 16, 7, 0, 0x700];
     request.extend(words.into_iter().flat_map(u32::to_be_bytes));
     request.extend([0; 4]);
-    table.say(place, End::First, 20, &request);
+    table.take_segment(place, End::First, 20, &request);
     let left = table.sessions.buffered;
     assert!((1..200).contains(&left), "one request: {left}");
     // Other connections hold all but 10 bytes. The next segment comes after a gap.
     table.sessions.buffered = MOST_BUFFERED - 10;
-    table.say(place, End::First, 20 + request.len() as u32 + 100, &[7; 500]);
+    table.take_segment(place, End::First, 20 + request.len() as u32 + 100, &[7; 500]);
     let id = table.sessions.session(place.session).peers.connection();
     assert_eq!(table.given_up, [Eviction::HeldPackets { connection: id }]);
     assert_eq!(table.sessions.session(place.session).buffered, left);
@@ -185,7 +185,7 @@ fn what_is_left_is_counted() {
 
 /// A connection that ends releases its bytes.
 #[test]
-fn what_ends_makes_room() {
+fn ended_connection_releases_held_bytes() {
     let mut table = Table::default();
     let [first, second] = [0x11, 0x12].map(|qpn| table.begin(qpn));
     for place in [first, second] {
@@ -200,7 +200,7 @@ fn what_ends_makes_room() {
 
 /// In a full table, connections with packets since the last search have a second chance.
 #[test]
-fn what_was_silent_longest_gives_way() {
+fn full_table_evicts_idle_connections_first() {
     let mut table = Table::default();
     let places: Vec<EndRef> = (0..MOST as u32).map(|number| table.begin(number)).collect();
     assert_eq!(table.given_up, []);
@@ -219,7 +219,7 @@ fn what_was_silent_longest_gives_way() {
 /// In a full table, connections with few packets are evicted first, the oldest before the others.
 /// Connections with more packets stay, even if they are silent.
 #[test]
-fn what_has_shown_little_gives_way_first() {
+fn full_table_evicts_connections_with_few_packets_first() {
     let mut table = Table::default();
     let places: Vec<EndRef> = (0..MOST as u32).map(|number| table.begin(number)).collect();
     let ids: Vec<_> =

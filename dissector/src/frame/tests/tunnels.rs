@@ -75,8 +75,8 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
     let ether = LinkType::ETHERNET;
     let ip = ip();
     let tag = [0x60, 0x05];
-    let behind_tag = [&tag[..], &[8, 0], &ip].concat();
-    let behind_tags = [&tag[..], &[0x81, 0], &tag, &[0x91, 0], &tag, &[0x88, 0xa8], &behind_tag].concat();
+    let one_tag = [&tag[..], &[8, 0], &ip].concat();
+    let four_tags = [&tag[..], &[0x81, 0], &tag, &[0x91, 0], &tag, &[0x88, 0xa8], &one_tag].concat();
     let v6 = ipv6(17, &[]);
     let v1 = grh(mapped(2), mapped(1));
     let sll = |protocol: u16, rest: &[u8]| {
@@ -96,13 +96,13 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
     let sequence = [0, 0, 0, 1];
     vec![
         ("Ethernet", ether, SEND_ONLY.to_vec()),
-        ("one VLAN tag", ether, ethernet(0x8100, &behind_tag)),
-        ("four VLAN tags", ether, ethernet(0x88a8, &behind_tags)),
-        ("padding behind the packet", ether, [SEND_ONLY, &[0; 9]].concat()),
+        ("one VLAN tag", ether, ethernet(0x8100, &one_tag)),
+        ("four VLAN tags", ether, ethernet(0x88a8, &four_tags)),
+        ("padding after the packet", ether, [SEND_ONLY, &[0; 9]].concat()),
         ("IPv4 options", ether, ethernet(0x0800, &ipv4_with_options())),
         ("IPv6", ether, ethernet(0x86dd, &v6)),
         ("SLL", LinkType::LINUX_SLL, sll(0x0800, &ip)),
-        ("SLL, VLAN tag", LinkType::LINUX_SLL, sll(0x8100, &behind_tag)),
+        ("SLL, VLAN tag", LinkType::LINUX_SLL, sll(0x8100, &one_tag)),
         ("SLL2", LinkType::LINUX_SLL2, sll2(0x0800, &ip)),
         ("SLL2, IPv6", LinkType::LINUX_SLL2, sll2(0x86dd, &v6)),
         ("raw", LinkType::RAW, ip.clone()),
@@ -145,7 +145,7 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
         ("VXLAN on port 5000", ether, in_udp(5000, &VXLAN, SEND_ONLY)),
         ("VXLAN, group policy", ether, in_udp(4789, &[0x88, 0, 1, 2, 0, 0, 42, 0], SEND_ONLY)),
         ("VXLAN over 6", ether, ethernet(0x86dd, &in_ipv6(17, &udp(8472, &[&VXLAN, SEND_ONLY].concat())))),
-        ("VXLAN, VLAN tags", ether, in_udp(8472, &VXLAN, &ethernet(0x88a8, &behind_tags))),
+        ("VXLAN, VLAN tags", ether, in_udp(8472, &VXLAN, &ethernet(0x88a8, &four_tags))),
         ("VXLAN-GPE, IPv4", ether, in_udp(4790, &gpe(1), &ip)),
         ("VXLAN-GPE, IPv6", ether, in_udp(4790, &gpe(2), &v6)),
         ("VXLAN-GPE, Ethernet", ether, in_udp(4790, &gpe(3), SEND_ONLY)),
@@ -168,7 +168,7 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
         ("SRv6, IPv4", ether, ethernet(0x86dd, &in_ipv6(43, &[&srh(4), &ip[..]].concat()))),
         ("SRv6, reduced, Ethernet", ether, ethernet(0x86dd, &in_ipv6(143, SEND_ONLY))),
         ("Spectrum mirror", ether, gre([0, 0], 0x8949, &[0; 22], SEND_ONLY)),
-        ("Spectrum mirror, VLAN tags", ether, gre([0, 0], 0x8949, &[0; 22], &ethernet(0x88a8, &behind_tags))),
+        ("Spectrum mirror, VLAN tags", ether, gre([0, 0], 0x8949, &[0; 22], &ethernet(0x88a8, &four_tags))),
         (
             "Spectrum mirror over 6",
             ether,
@@ -225,7 +225,7 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
 }
 
 #[test]
-fn a_mirror_may_cut_too() {
+fn erspan_truncation_is_a_truncated_capture() {
     // ERSPAN type II with the T bit; the mirroring device sent 60 bytes of the frame.
     let header = [0, 0, 0, 1, 0x10, 0, 0x04, 1, 0, 0, 0, 0];
     let data = gre([0x10, 0], 0x88be, &header, &SEND_ONLY[..60]);
@@ -237,7 +237,7 @@ fn a_mirror_may_cut_too() {
 }
 
 #[test]
-fn nesting_has_an_end() {
+fn nesting_is_bounded() {
     let mut data = SEND_ONLY.to_vec();
     for depth in 1..8 {
         data = vxlan(&data);
@@ -267,7 +267,7 @@ fn nesting_has_an_end() {
 
 /// Parsing stops at depth 4 in any kind of encapsulation: here in GRE, followed by another kind.
 #[test]
-fn the_last_encapsulation_may_be_of_any_kind() {
+fn nesting_bound_applies_to_every_encapsulation() {
     let in_gre = |times: usize, ether_type: u16, inner: &[u8]| {
         (0..times).fold((ether_type, inner.to_vec()), |(ether_type, inner), _| {
             (0x0800, gre([0, 0], ether_type, &[], &inner)[14..].to_vec())
@@ -305,7 +305,7 @@ fn the_last_encapsulation_may_be_of_any_kind() {
 /// ERSPAN type III has the type of the mirrored frame in FT, the five bits after P: 0 for Ethernet,
 /// 2 for IP (draft-foschiano-erspan-03, section 4.3).
 #[test]
-fn what_erspan_mirrors() {
+fn erspan_frame_type_selects_ethernet_or_ip() {
     let mirrored = |bits: u8, inner: &[u8]| {
         let header = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, bits, 0];
         gre([0x10, 0], 0x22eb, &[&[0, 0, 0, 1][..], &header].concat(), inner)
@@ -326,7 +326,7 @@ fn what_erspan_mirrors() {
 
 /// Four zero bits after the labels belong to a MAC address if an Ethertype follows in its place.
 #[test]
-fn an_address_is_no_control_word() {
+fn mac_address_is_not_a_control_word() {
     let inner = ethernet(0x0800, &ip());
     assert_eq!(inner[0] >> 4, 0);
     for control_word in [&[][..], &[0, 0, 0, 0], &[0, 0, 0, 1]] {
@@ -337,7 +337,7 @@ fn an_address_is_no_control_word() {
 
 /// Tunnels in fragments of IP packets are not parsed, because the fragments are not reassembled.
 #[test]
-fn fragments_of_tunnels() {
+fn tunnels_in_fragments_are_not_parsed() {
     for data in [
         gre([0, 0], 0x6558, &[], SEND_ONLY),
         vxlan(SEND_ONLY),
@@ -355,7 +355,7 @@ fn fragments_of_tunnels() {
 /// A length of 2 covers only the protocol number, so the rest is padding. A PPPoE packet may be
 /// shorter than the captured bytes.
 #[test]
-fn lengths_of_pppoe() {
+fn pppoe_length_limits_payload() {
     let stop_of = |length| stop(LinkType::ETHERNET, &pppoe(length, 0x0021, &ip()));
     for length in [0, 1] {
         assert_eq!(stop_of(length), Stop::malformed(Layer::Link, 4));
@@ -368,7 +368,7 @@ fn lengths_of_pppoe() {
 
 /// Header lengths by hand, from RFC 2784 and 2890 and draft-foschiano-erspan-03, section 4.2.
 #[test]
-fn where_the_headers_stand() {
+fn erspan_headers_have_byte_ranges() {
     let mut inner = vec![0; 12];
     inner.extend_from_slice(&[0x81, 0x00, 0x00, 0x05, 0x08, 0x00]);
     let mut ip = vec![0x45, 0, 0, 20 + 8 + 12 + 4, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -393,7 +393,7 @@ fn where_the_headers_stand() {
     };
     let mut found = Vec::new();
     let frame =
-        dissect_telling(&record, &Config::default(), &mut |header, place| found.push((header, place)));
+        dissect_reporting(&record, &Config::default(), &mut |header, place| found.push((header, place)));
     assert_eq!(frame.unwrap().transport.len(), 12);
     let expected = [
         (Header::Ethernet, 0..14),
@@ -413,7 +413,7 @@ fn where_the_headers_stand() {
 pub(super) fn headers_of(link: LinkType, data: &[u8]) -> Vec<(Header, Range<usize>)> {
     let mut found = Vec::new();
     let frame =
-        dissect_telling(&record(link, data), &CONFIG, &mut |header, place| found.push((header, place)));
+        dissect_reporting(&record(link, data), &CONFIG, &mut |header, place| found.push((header, place)));
     assert_eq!(frame.unwrap().transport, transport());
     found
 }
@@ -421,7 +421,7 @@ pub(super) fn headers_of(link: LinkType, data: &[u8]) -> Vec<(Header, Range<usiz
 /// Header lengths by hand, from RFC 8926, 3032, 4448, 2516 and 2003. Each frame has 80 bytes of
 /// transport packet.
 #[test]
-fn where_the_headers_of_tunnels_stand() {
+fn tunnel_headers_have_byte_ranges() {
     let ether = LinkType::ETHERNET;
     let geneve = geneve(2, 0x6558, &[1, 2, 3, 1, 9, 9, 9, 9], SEND_ONLY);
     let expected = [
@@ -468,7 +468,7 @@ fn where_the_headers_of_tunnels_stand() {
 /// Tags whose contents cannot be read are other traffic: an encrypted or changed frame (IEEE
 /// 802.1AE, section 9.5), another version, an unknown format, another organization.
 #[test]
-fn tags_that_cannot_be_read() {
+fn unreadable_tags_are_other_traffic() {
     for (ether_type, tag) in [
         (0x88e5, &[0x08, 0, 0, 0, 0, 1][..]),
         (0x88e5, &[0x04, 0, 0, 0, 0, 1]),
@@ -491,7 +491,7 @@ fn tags_that_cannot_be_read() {
 
 /// Outer frames count as encapsulation; tags do not.
 #[test]
-fn nesting_of_tags() {
+fn tags_do_not_count_as_nesting() {
     let mut data = SEND_ONLY.to_vec();
     for depth in 1..8 {
         data = ethernet(0x88e7, &[&[0, 0, 0, 42][..], &data].concat());
@@ -504,7 +504,7 @@ fn nesting_of_tags() {
 
 /// Lengths of tags by hand. Each ends with the next EtherType, unless Ethernet follows.
 #[test]
-fn where_the_tags_stand() {
+fn tags_have_byte_ranges() {
     let headers = headers_of(LinkType::ETHERNET, &tagged(0xd28b, &[0, 1, 0, 0x10, 1, 2, 3, 4, 5, 6, 7, 8]));
     assert_eq!(
         headers[..3],
@@ -537,7 +537,7 @@ fn with_vlans(vlans: &[u16], frame: &[u8]) -> Vec<u8> {
 /// VLANs and network identifiers distinguish networks. Priorities, the VLANs outside of a tunnel,
 /// the byte of an NVGRE key that differs between flows, labels and mirroring sessions do not.
 #[test]
-fn the_network_of_a_packet() {
+fn context_distinguishes_vlans_and_network_identifiers() {
     let vxlan = |identifier: u8, inner: &[u8]| in_udp(4789, &[8, 0, 0, 0, 0, 0, identifier, 0], inner);
     let nvgre = |identifier: u8, flow: u8| gre([0x20, 0], 0x6558, &[0, 0, identifier, flow], SEND_ONLY);
     let erspan = |session: u8| {

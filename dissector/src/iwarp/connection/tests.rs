@@ -66,19 +66,19 @@ pub(in crate::iwarp) fn start(of: End, flags: u8, revision: u8, data: &[u8]) -> 
 /// A connection and its deliveries. Positions count from the first byte of each end. A initiated
 /// it.
 #[derive(Clone)]
-pub(in crate::iwarp) struct Talk {
+pub(in crate::iwarp) struct Pair {
     pub(in crate::iwarp) connection: IwarpConnection,
     frame: u64,
     time: i64,
     /// Next position of each end.
     next: [u32; 2],
-    told: Vec<String>,
+    events: Vec<String>,
 }
 
 const BEGINS: [u32; 2] = [0u32.wrapping_sub(40), 5_000];
 
 /// A delivery as text: the end, the kind, and the position in the stream that it concerns.
-fn told(from: End, delivery: Delivery<'_>) -> String {
+fn text(from: End, delivery: Delivery<'_>) -> String {
     let place = |of: End, position: Position| position.number().wrapping_sub(BEGINS[of]);
     let placed = |placement: Placement<'_>| {
         let Placement { seen, position, first, memory, address, bytes, length, .. } = placement;
@@ -136,19 +136,19 @@ fn told(from: End, delivery: Delivery<'_>) -> String {
     }
 }
 
-impl Talk {
-    pub(in crate::iwarp) fn new() -> Talk {
+impl Pair {
+    pub(in crate::iwarp) fn new() -> Pair {
         let connection = IwarpConnection::new(true, true);
-        Talk { connection, frame: 0, time: 0, next: [0; 2], told: Vec::new() }
+        Pair { connection, frame: 0, time: 0, next: [0; 2], events: Vec::new() }
     }
 
     /// A connection after start frames of revision 1 without CRCs, markers and private data, in
     /// packets 1 and 2. FPDUs start at 20.
-    pub(in crate::iwarp) fn connected() -> Talk {
-        let mut talk = Talk::new();
-        talk.say(A, &start(A, 0, 1, b""));
-        talk.say(B, &start(B, 0, 1, b""));
-        talk
+    pub(in crate::iwarp) fn connected() -> Pair {
+        let mut pair = Pair::new();
+        pair.feed(A, &start(A, 0, 1, b""));
+        pair.feed(B, &start(B, 0, 1, b""));
+        pair
     }
 
     /// A packet with a TCP segment (RFC 9293, section 3.1) over IPv4.
@@ -195,10 +195,10 @@ impl Talk {
     ) {
         (self.frame, self.time) = (self.frame + 1, self.time + 1);
         let seen = Seen { frame: self.frame, time: Time(self.time) };
-        let packet = Talk::packet(from, place, flags, next, payload);
-        let Talk { connection, told: all, .. } = self;
-        Talk::on_segment(&packet[..40 + kept], packet.len(), |segment| {
-            connection.handle(from, seen, segment, &mut |from, delivery| all.push(told(from, delivery)));
+        let packet = Pair::packet(from, place, flags, next, payload);
+        let Pair { connection, events, .. } = self;
+        Pair::on_segment(&packet[..40 + kept], packet.len(), |segment| {
+            connection.handle(from, seen, segment, &mut |from, delivery| events.push(text(from, delivery)));
         });
         self.next[from] = place + payload.len() as u32;
     }
@@ -209,7 +209,7 @@ impl Talk {
     }
 
     /// Feeds a packet with the next bytes of an end.
-    pub(in crate::iwarp) fn say(&mut self, from: End, payload: &[u8]) {
+    pub(in crate::iwarp) fn feed(&mut self, from: End, payload: &[u8]) {
         self.at(from, self.next[from], payload);
     }
 
@@ -224,8 +224,8 @@ impl Talk {
     }
 
     pub(in crate::iwarp) fn finish(&mut self) {
-        let Talk { connection, told: all, .. } = self;
-        connection.finish(&mut |from, delivery| all.push(told(from, delivery)));
+        let Pair { connection, events, .. } = self;
+        connection.finish(&mut |from, delivery| events.push(text(from, delivery)));
     }
 
     fn wait(&mut self, nanoseconds: i64) {
@@ -234,19 +234,19 @@ impl Talk {
 
     /// Advances the time without a packet.
     fn time(&mut self, time: i64) {
-        let Talk { connection, told: all, .. } = self;
-        connection.handle_time(Time(time), &mut |from, delivery| all.push(told(from, delivery)));
+        let Pair { connection, events, .. } = self;
+        connection.handle_time(Time(time), &mut |from, delivery| events.push(text(from, delivery)));
     }
 
-    /// Lets pass as much time as a capture may reorder packets.
-    pub(in crate::iwarp) fn late(&mut self) {
+    /// Advances the time past the reordering window of captures.
+    pub(in crate::iwarp) fn pass_reordering_window(&mut self) {
         self.time(self.time + 2 * MILLISECOND + 1);
     }
 
     /// Checks the deliveries since the last check.
     #[track_caller]
-    pub(in crate::iwarp) fn tells<const N: usize>(&mut self, expected: [&str; N]) {
-        assert_eq!(core::mem::take(&mut self.told), expected);
+    pub(in crate::iwarp) fn check<const N: usize>(&mut self, expected: [&str; N]) {
+        assert_eq!(core::mem::take(&mut self.events), expected);
     }
 
     fn counts(&self, end: End) -> Counts {
@@ -256,36 +256,36 @@ impl Talk {
 
 /// Repeated segments, keep-alives and FINs (RFC 9293, sections 3.8.4 and 3.6).
 #[test]
-fn segments_of_both_ends() {
-    let mut talk = Talk::new();
-    talk.cut(A, 0, SYN, None, b"", 0);
-    talk.cut(B, 0, SYN, Some(1), b"", 0);
-    talk.at(A, 1, &start(A, 0, 1, b""));
-    talk.at(B, 1, &start(B, 0, 1, b""));
-    assert_eq!(talk.connection.started(A).map(|it| (it.seen.frame, it.begins())), Some((3, BEGINS[0] + 1)));
-    talk.at(A, 21, &send(1, b"abcd"));
-    talk.at(A, 21, &send(1, b"abcd"));
-    talk.cut(A, 48, 0, Some(21), b"\0", 1);
-    talk.tells(["A send 21+28, [5, 5], \"abcd\" of 4", "A repeated 21+28, #6"]);
-    talk.at(A, 22, b"gone");
-    talk.tells(["A repeated 22+4, #8"]);
-    talk.acknowledge(B, 49);
-    let (of_a, of_b) = (talk.counts(A), talk.counts(B));
+fn repeated_segments_and_fins_are_recognized() {
+    let mut pair = Pair::new();
+    pair.cut(A, 0, SYN, None, b"", 0);
+    pair.cut(B, 0, SYN, Some(1), b"", 0);
+    pair.at(A, 1, &start(A, 0, 1, b""));
+    pair.at(B, 1, &start(B, 0, 1, b""));
+    assert_eq!(pair.connection.started(A).map(|it| (it.seen.frame, it.begins())), Some((3, BEGINS[0] + 1)));
+    pair.at(A, 21, &send(1, b"abcd"));
+    pair.at(A, 21, &send(1, b"abcd"));
+    pair.cut(A, 48, 0, Some(21), b"\0", 1);
+    pair.check(["A send 21+28, [5, 5], \"abcd\" of 4", "A repeated 21+28, #6"]);
+    pair.at(A, 22, b"gone");
+    pair.check(["A repeated 22+4, #8"]);
+    pair.acknowledge(B, 49);
+    let (of_a, of_b) = (pair.counts(A), pair.counts(B));
     assert_eq!((of_a.repeated_packets, of_a.acknowledgements, of_b.acknowledgements), (2, 0, 2));
-    assert_eq!(talk.connection.first_frames(A, FirstFrames::default()).repeated_packet, Some(6));
-    assert_eq!((talk.connection.disturbed(A), talk.connection.disturbed(B)), (2, 0));
-    let mut reset = talk.clone();
-    talk.cut(A, 49, FIN, None, b"", 0);
-    assert!(!talk.connection.is_finished());
-    talk.cut(B, 21, 0, Some(50), b"", 0);
-    assert!(!talk.connection.is_finished());
+    assert_eq!(pair.connection.first_frames(A, FirstFrames::default()).repeated_packet, Some(6));
+    assert_eq!((pair.connection.disturbed(A), pair.connection.disturbed(B)), (2, 0));
+    let mut reset = pair.clone();
+    pair.cut(A, 49, FIN, None, b"", 0);
+    assert!(!pair.connection.is_finished());
+    pair.cut(B, 21, 0, Some(50), b"", 0);
+    assert!(!pair.connection.is_finished());
     // The FIN has a sequence number of its own (section 3.4).
-    assert_eq!(talk.connection.missing_at_the_end(A), Some(0));
-    talk.cut(B, 21, FIN, Some(50), b"", 0);
-    assert!(talk.connection.is_finished());
+    assert_eq!(pair.connection.missing_at_the_end(A), Some(0));
+    pair.cut(B, 21, FIN, Some(50), b"", 0);
+    assert!(pair.connection.is_finished());
     // A repeated FIN changes nothing.
-    talk.cut(B, 21, FIN, Some(50), b"", 0);
-    assert!(talk.connection.is_finished());
+    pair.cut(B, 21, FIN, Some(50), b"", 0);
+    assert!(pair.connection.is_finished());
     for _ in 0..2 {
         reset.cut(B, 21, RST, None, b"", 0);
         assert!(reset.connection.is_finished());
@@ -294,16 +294,16 @@ fn segments_of_both_ends() {
 
 /// An acknowledgement by B shows the bytes of A that the capture lacks.
 #[test]
-fn what_was_acknowledged() {
-    let mut talk = Talk::connected();
-    talk.say(A, &send(1, b"abcd"));
-    talk.tells(["A send 20+28, [3, 3], \"abcd\" of 4"]);
-    let of = |talk: &Talk| {
-        let (position, seen) = talk.connection.acknowledged(A)?;
-        let missing = talk.connection.missing_at_the_end(A);
-        Some((position.number().wrapping_sub(BEGINS[0]), seen.frame, missing, talk.connection.complete(A)))
+fn acknowledgement_shows_missing_bytes() {
+    let mut pair = Pair::connected();
+    pair.feed(A, &send(1, b"abcd"));
+    pair.check(["A send 20+28, [3, 3], \"abcd\" of 4"]);
+    let of = |pair: &Pair| {
+        let (position, seen) = pair.connection.acknowledged(A)?;
+        let missing = pair.connection.missing_at_the_end(A);
+        Some((position.number().wrapping_sub(BEGINS[0]), seen.frame, missing, pair.connection.complete(A)))
     };
-    assert_eq!((of(&talk), talk.connection.missing_at_the_end(A)), (None, None));
+    assert_eq!((of(&pair), pair.connection.missing_at_the_end(A)), (None, None));
     for (next, expected) in [
         (20, (19, 4, Some(-28), None)),
         (48, (47, 5, Some(0), Some(5))),
@@ -313,79 +313,79 @@ fn what_was_acknowledged() {
         (76, (75, 9, Some(1), None)),
         (77, (76, 10, Some(2), None)),
     ] {
-        talk.acknowledge(B, next);
-        assert_eq!(of(&talk), Some(expected), "{next}");
+        pair.acknowledge(B, next);
+        assert_eq!(of(&pair), Some(expected), "{next}");
     }
-    assert_eq!(talk.counts(B).acknowledgements, 7);
+    assert_eq!(pair.counts(B).acknowledgements, 7);
 }
 
 /// Everything before the current message was delivered.
 #[test]
-fn what_is_settled() {
-    let settled = |talk: &Talk, places: [u32; 4]| {
+fn positions_before_current_message_are_settled() {
+    let settled = |pair: &Pair, places: [u32; 4]| {
         let position = |place: u32| Position::of_sequence(BEGINS[0].wrapping_add(place));
-        places.map(|place| talk.connection.is_settled(A, position(place)))
+        places.map(|place| pair.connection.is_settled(A, position(place)))
     };
-    let mut talk = Talk::connected();
-    assert_eq!(settled(&talk, [18, 19, 20, 48]), [true, true, false, false]);
-    talk.say(A, &send(1, b"abcd"));
-    assert_eq!(settled(&talk, [20, 47, 48, 49]), [true, true, false, false]);
-    let untold = Talk::new();
-    assert_eq!(settled(&untold, [0, 1, 2, 3]), [true; 4]);
+    let mut pair = Pair::connected();
+    assert_eq!(settled(&pair, [18, 19, 20, 48]), [true, true, false, false]);
+    pair.feed(A, &send(1, b"abcd"));
+    assert_eq!(settled(&pair, [20, 47, 48, 49]), [true, true, false, false]);
+    let idle = Pair::new();
+    assert_eq!(settled(&idle, [0, 1, 2, 3]), [true; 4]);
     // An FPDU is incomplete.
-    talk.say(A, &send(2, b"efgh")[..10]);
-    assert_eq!(settled(&talk, [47, 48, 57, 58]), [true, false, false, false]);
-    talk.say(A, &send(2, b"efgh")[10..]);
+    pair.feed(A, &send(2, b"efgh")[..10]);
+    assert_eq!(settled(&pair, [47, 48, 57, 58]), [true, false, false, false]);
+    pair.feed(A, &send(2, b"efgh")[10..]);
     // A message continues in another FPDU.
-    talk.say(A, &untagged(3, 0, 3, 0, b"abcd"));
-    talk.say(A, &untagged(3, 0, 3, 4, b"efgh"));
-    assert_eq!(settled(&talk, [75, 76, 104, 131]), [true, false, false, false]);
+    pair.feed(A, &untagged(3, 0, 3, 0, b"abcd"));
+    pair.feed(A, &untagged(3, 0, 3, 4, b"efgh"));
+    assert_eq!(settled(&pair, [75, 76, 104, 131]), [true, false, false, false]);
 }
 
 /// Gaps are given up by a packet, by time, after an acknowledgement, and when memory runs short.
 #[test]
 fn gaps_are_given_up() {
-    let mut talk = Talk::connected();
-    talk.lose(A, 57);
-    talk.say(A, &send(3, b"ijkl"));
-    let (ask, gone) = (talk.clone(), ["A missing 3", "A send 77+28, [3, 3], \"ijkl\" of 4"]);
-    talk.tells([]);
-    assert_eq!(talk.connection.deadline(), Some(Time(3 + 4_000_000_001)));
-    assert!(!talk.connection.give_up_received(A, &mut |_, _| panic!("nothing was acknowledged")));
-    talk.acknowledge(B, 105);
-    assert_eq!(talk.connection.deadline(), Some(Time(4 + 2_000_001)));
-    let mut later = talk.clone();
+    let mut pair = Pair::connected();
+    pair.lose(A, 57);
+    pair.feed(A, &send(3, b"ijkl"));
+    let (waiting, released) = (pair.clone(), ["A missing 3", "A send 77+28, [3, 3], \"ijkl\" of 4"]);
+    pair.check([]);
+    assert_eq!(pair.connection.deadline(), Some(Time(3 + 4_000_000_001)));
+    assert!(!pair.connection.skip_acknowledged_gaps(A, &mut |_, _| panic!("nothing was acknowledged")));
+    pair.acknowledge(B, 105);
+    assert_eq!(pair.connection.deadline(), Some(Time(4 + 2_000_001)));
+    let mut later = pair.clone();
     later.wait(1_999_999);
     later.acknowledge(B, 105);
-    later.tells([]);
+    later.check([]);
     later.acknowledge(B, 105);
-    later.tells(gone);
-    let Talk { connection, told: all, .. } = &mut talk;
-    assert!(!connection.give_up_received(B, &mut |_, _| panic!("B lacks nothing")));
-    assert!(connection.give_up_received(A, &mut |from, delivery| all.push(told(from, delivery))));
-    talk.tells(gone);
-    assert!(!talk.connection.waits(A));
-    let mut by_time = ask.clone();
+    later.check(released);
+    let Pair { connection, events, .. } = &mut pair;
+    assert!(!connection.skip_acknowledged_gaps(B, &mut |_, _| panic!("B lacks nothing")));
+    assert!(connection.skip_acknowledged_gaps(A, &mut |from, delivery| events.push(text(from, delivery))));
+    pair.check(released);
+    assert!(!pair.connection.waits(A));
+    let mut by_time = waiting.clone();
     by_time.time(4_000_000_003);
-    by_time.tells([]);
+    by_time.check([]);
     by_time.time(4_000_000_004);
-    by_time.tells(gone);
-    let mut full = ask;
+    by_time.check(released);
+    let mut full = waiting;
     // B has an open Send, whose bytes are given up too.
-    full.say(B, &untagged(3, 0, 1, 0, b"abcd"));
+    full.feed(B, &untagged(3, 0, 1, 0, b"abcd"));
     assert!(full.connection.buffered() >= 28 + 4);
-    let Talk { connection, told: all, .. } = &mut full;
-    connection.give_up_buffered(&mut |from, delivery| all.push(told(from, delivery)));
-    full.tells(gone);
+    let Pair { connection, events, .. } = &mut full;
+    connection.release_buffered(&mut |from, delivery| events.push(text(from, delivery)));
+    full.check(released);
     assert_eq!(full.connection.buffered(), 0);
-    full.say(B, &untagged(0x83, 0, 1, 4, b"efgh"));
-    full.tells(["B send 20+56, [4, 5], \"\" of 8"]);
+    full.feed(B, &untagged(0x83, 0, 1, 4, b"efgh"));
+    full.check(["B send 20+56, [4, 5], \"\" of 8"]);
 }
 
 /// RFC 5044, section 7.1.1: both ends use CRCs if either asks for them. Each end decides whether it
 /// receives markers.
 #[test]
-fn what_start_frames_agree() {
+fn start_frames_negotiate_crcs_and_markers() {
     for (request, reply, has_crc) in [
         (0, None, None),
         (0x40, None, Some(true)),
@@ -393,110 +393,112 @@ fn what_start_frames_agree() {
         (0x40, Some(0), Some(true)),
         (0, Some(0x40), Some(true)),
     ] {
-        let mut talk = Talk::new();
-        assert_eq!(talk.connection.has_crc(), None);
-        talk.say(A, &start(A, request, 1, b"hello"));
+        let mut pair = Pair::new();
+        assert_eq!(pair.connection.has_crc(), None);
+        pair.feed(A, &start(A, request, 1, b"hello"));
         if let Some(reply) = reply {
-            talk.say(B, &start(B, reply, 1, b""));
+            pair.feed(B, &start(B, reply, 1, b""));
         }
-        assert_eq!(talk.connection.has_crc(), has_crc, "{request} {reply:?}");
-        let started = talk.connection.started(A).expect("a Request");
+        assert_eq!(pair.connection.has_crc(), has_crc, "{request} {reply:?}");
+        let started = pair.connection.started(A).expect("a Request");
         assert_eq!(
             (&started.data[..], started.frame.crc, started.begins()),
             (&b"hello"[..], request != 0, BEGINS[0])
         );
-        assert_eq!(talk.connection.started(B).is_some(), reply.is_some());
-        talk.tells([]);
+        assert_eq!(pair.connection.started(B).is_some(), reply.is_some());
+        pair.check([]);
     }
     // An incomplete start frame waits for the rest.
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0, 1, b"")[..10]);
-    assert!((10..100).contains(&talk.connection.buffered()) && talk.connection.started(A).is_none());
-    talk.say(A, &start(A, 0, 1, b"")[10..]);
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0, 1, b"")[..10]);
+    assert!((10..100).contains(&pair.connection.buffered()) && pair.connection.started(A).is_none());
+    pair.feed(A, &start(A, 0, 1, b"")[10..]);
     assert_eq!(
-        (talk.connection.buffered(), talk.connection.started(A).map(|it| it.seen.frame)),
+        (pair.connection.buffered(), pair.connection.started(A).map(|it| it.seen.frame)),
         (0, Some(1))
     );
     // The first FPDU is missing. The markers that B requested are still found, at 20 and 532 (RFC
     // 5044, section 4.3).
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0, 1, b""));
-    talk.say(B, &start(B, 0x80, 1, b""));
-    talk.lose(A, 32);
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0, 1, b""));
+    pair.feed(B, &start(B, 0x80, 1, b""));
+    pair.lose(A, 32);
     let fpdu = send(2, &[b'x'; 600]);
     let stream = [&fpdu[..480], &[0, 0, 1, 0xe0], &fpdu[480..]].concat();
-    stream.chunks(100).for_each(|segment| talk.say(A, segment));
-    talk.finish();
-    talk.tells(["A missing 1", "A send 52+628, [3, 9], 600 bytes of 600"]);
+    stream.chunks(100).for_each(|segment| pair.feed(A, segment));
+    pair.finish();
+    pair.check(["A missing 1", "A send 52+628, [3, 9], 600 bytes of 600"]);
     // With CRCs, a wrong one invalidates the FPDU and its message number.
     for verify in [true, false] {
-        let mut talk = Talk { connection: IwarpConnection::new(verify, false), ..Talk::new() };
-        talk.say(A, &start(A, 0x40, 1, b""));
-        talk.say(B, &start(B, 0, 1, b""));
-        talk.say(A, &send(1, b"abcd"));
+        let mut pair = Pair { connection: IwarpConnection::new(verify, false), ..Pair::new() };
+        pair.feed(A, &start(A, 0x40, 1, b""));
+        pair.feed(B, &start(B, 0, 1, b""));
+        pair.feed(A, &send(1, b"abcd"));
         if verify {
-            talk.tells(["A faulty Send 20, #3, Crc", "A missing 1"]);
+            pair.check(["A faulty Send 20, #3, Crc", "A missing 1"]);
         } else {
-            talk.tells(["A send 20+28, [3, 3], \"abcd\" of 4"]);
+            pair.check(["A send 20+28, [3, 3], \"abcd\" of 4"]);
         }
     }
 }
 
 /// Faults of start frames, and of the FPDUs after them (RFC 5044, sections 4.3 and 7.1).
 #[test]
-fn what_start_frames_break() {
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0x81, 1, b""));
-    talk.say(B, &start(B, 0, 1, b""));
-    talk.tells(["A faulty MPA start frame 20, #1, StartFrame(Reserved(1))"]);
+fn start_frame_violations_are_faults() {
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0x81, 1, b""));
+    pair.feed(B, &start(B, 0, 1, b""));
+    pair.check(["A faulty MPA start frame 20, #1, StartFrame(Reserved(1))"]);
     // A requested markers. B sends none, and sends before it has seen an FPDU. Its acknowledgement
     // of the Request covers no FPDU.
-    talk.acknowledge(B, 20);
-    talk.tells([]);
-    talk.cut(B, 20, 0, Some(20), &send(1, b"abcd"), 28);
-    talk.tells([
+    pair.acknowledge(B, 20);
+    pair.check([]);
+    pair.cut(B, 20, 0, Some(20), &send(1, b"abcd"), 28);
+    pair.check([
         "B faulty TCP segment 20, #4, Early",
         "B send 20+28, [4, 4], \"abcd\" of 4",
         "B faulty TCP segment 20, #4, Markers { found: false }",
     ]);
-    talk.say(B, &send(2, b"abcd"));
-    talk.tells(["B send 48+28, [5, 5], \"abcd\" of 4"]);
+    pair.feed(B, &send(2, b"abcd"));
+    pair.check(["B send 48+28, [5, 5], \"abcd\" of 4"]);
     // The Reply exceeds the Request's IRD. Its request for markers is honoured.
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0x10, 2, &[0, 4, 0, 4]));
-    talk.say(B, &start(B, 0x90, 2, &[0, 4, 0, 5]));
-    talk.tells(["B faulty MPA start frame 24, #2, Depth { outbound: 5, inbound: 4 }"]);
-    talk.say(A, &[&[0; 4][..], &send(1, b"abcd")].concat());
-    talk.cut(B, 24, 0, Some(56), &send(1, b"abcd"), 28);
-    talk.tells(["A send 28+28, [3, 3], \"abcd\" of 4", "B send 24+28, [4, 4], \"abcd\" of 4"]);
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0x10, 2, &[0, 4, 0, 4]));
+    pair.feed(B, &start(B, 0x90, 2, &[0, 4, 0, 5]));
+    pair.check(["B faulty MPA start frame 24, #2, Depth { outbound: 5, inbound: 4 }"]);
+    pair.feed(A, &[&[0; 4][..], &send(1, b"abcd")].concat());
+    pair.cut(B, 24, 0, Some(56), &send(1, b"abcd"), 28);
+    pair.check(["A send 28+28, [3, 3], \"abcd\" of 4", "B send 24+28, [4, 4], \"abcd\" of 4"]);
     // An invalid FPDU at a certain start.
-    let mut talk = Talk::connected();
-    talk.say(A, &[0, 1, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
-    talk.tells(["A faulty TCP segment 20, #3, Segment"]);
+    let mut pair = Pair::connected();
+    pair.feed(A, &[0, 1, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    pair.check(["A faulty TCP segment 20, #3, Segment"]);
 }
 
 /// A start frame between ports that were used before, without a SYN.
 #[test]
-fn start_frames_of_another_connection() {
-    let anew = |talk: &Talk, from: End, place: u32| {
-        let packet = Talk::packet(from, place, 0, None, &start(from, 0, 1, b"abc"));
-        Talk::on_segment(&packet, packet.len(), |segment| talk.connection.begins_anew(from, segment))
+fn start_frame_at_new_position_begins_a_new_connection() {
+    let anew = |pair: &Pair, from: End, place: u32| {
+        let packet = Pair::packet(from, place, 0, None, &start(from, 0, 1, b"abc"));
+        Pair::on_segment(&packet, packet.len(), |segment| {
+            pair.connection.begins_new_connection(from, segment)
+        })
     };
-    let talk = Talk::connected();
-    assert!(!anew(&talk, A, 0) && !anew(&talk, B, 0), "it is repeated");
-    assert!(anew(&talk, A, 20) && anew(&talk, B, 1));
+    let pair = Pair::connected();
+    assert!(!anew(&pair, A, 0) && !anew(&pair, B, 0), "it is repeated");
+    assert!(anew(&pair, A, 20) && anew(&pair, B, 1));
     // In mid-connection.
-    let mut talk = Talk::new();
-    assert!(!anew(&talk, A, 0));
-    talk.say(A, &send(7, b"abcd"));
-    assert!(anew(&talk, A, 0) && !anew(&talk, A, 28) && anew(&talk, A, 29));
-    assert!(!anew(&talk, B, 0), "its first");
-    talk.say(B, &send(7, b"abcd"));
-    assert!(!anew(&talk, B, 0), "no Request");
+    let mut pair = Pair::new();
+    assert!(!anew(&pair, A, 0));
+    pair.feed(A, &send(7, b"abcd"));
+    assert!(anew(&pair, A, 0) && !anew(&pair, A, 28) && anew(&pair, A, 29));
+    assert!(!anew(&pair, B, 0), "its first");
+    pair.feed(B, &send(7, b"abcd"));
+    assert!(!anew(&pair, B, 0), "no Request");
     // The start of the FPDUs was unknown.
-    assert_eq!((talk.connection.unsure(A), Talk::connected().connection.unsure(A)), (1, 0));
-    talk.lose(A, 4);
-    talk.say(A, &send(9, b"abcd"));
-    talk.finish();
-    assert_eq!(talk.connection.unsure(A), 2);
+    assert_eq!((pair.connection.unsure(A), Pair::connected().connection.unsure(A)), (1, 0));
+    pair.lose(A, 4);
+    pair.feed(A, &send(9, b"abcd"));
+    pair.finish();
+    assert_eq!(pair.connection.unsure(A), 2);
 }

@@ -33,7 +33,7 @@ fn fpdu(part: &Part) -> &Fpdu {
 }
 
 #[test]
-fn a_segment_of_two_fpdus_by_hand() {
+fn segment_of_two_fpdus_has_two_parts() {
     let stream = [send(1, b"first"), send(2, &[7; 300])].concat();
     let parts = cut(&mut started(false), &stream, &[]).remove(0);
     // Two bytes of length, 18 of header, 5 of data, 3 of padding, 4 of CRC.
@@ -49,7 +49,7 @@ fn a_segment_of_two_fpdus_by_hand() {
 
 /// The parts of all segments together cover the stream, wherever it is cut.
 #[test]
-fn an_fpdu_in_several_segments() {
+fn parts_cover_the_stream_wherever_it_is_cut() {
     let stream = [send(1, b"first"), send(2, &[7; 300]), send(3, b"third")].concat();
     for from in 1..stream.len() - 1 {
         for to in [from + 1, stream.len().min(from + 40), stream.len()] {
@@ -78,7 +78,7 @@ fn an_fpdu_in_several_segments() {
 }
 
 #[test]
-fn a_header_in_two_segments() {
+fn header_may_span_segments() {
     let stream = send(1, b"first");
     let segments = cut(&mut started(false), &stream, &[19, 20]);
     assert_eq!(segments[0], [Part::Begun(0..19)]);
@@ -91,21 +91,21 @@ fn a_header_in_two_segments() {
 
 /// RFC 5044, section 4.4: a marker at every 512th byte.
 #[test]
-fn markers_have_their_places() {
+fn markers_are_separate_parts() {
     let stream = with_markers();
-    let whole = cut(&mut started(true), &stream, &[]).remove(0);
-    let places: Vec<&Range<usize>> = whole.iter().map(Part::place).collect();
+    let parts = cut(&mut started(true), &stream, &[]).remove(0);
+    let places: Vec<&Range<usize>> = parts.iter().map(Part::place).collect();
     assert_eq!(places, [&(0..4), &(4..0x1ec), &(0x1ec..0x220), &(512..516)]);
-    assert_eq!((&whole[0], &whole[3]), (&Part::Marker(0..4), &Part::Marker(512..516)));
-    assert_eq!(fpdu(&whole[2]).data, 0x204..0x21c);
-    let parted = cut(&mut started(true), &stream, &[514]);
-    assert_eq!(parted[0].last(), Some(&Part::Marker(512..514)));
-    assert_eq!(parted[1][0], Part::Marker(0..2));
-    assert_eq!(fpdu(&parted[1][1]).crc, Some(CrcVerdict::Good));
+    assert_eq!((&parts[0], &parts[3]), (&Part::Marker(0..4), &Part::Marker(512..516)));
+    assert_eq!(fpdu(&parts[2]).data, 0x204..0x21c);
+    let split = cut(&mut started(true), &stream, &[514]);
+    assert_eq!(split[0].last(), Some(&Part::Marker(512..514)));
+    assert_eq!(split[1][0], Part::Marker(0..2));
+    assert_eq!(fpdu(&split[1][1]).crc, Some(CrcVerdict::Good));
 }
 
 #[test]
-fn a_start_frame_and_its_private_data() {
+fn start_frame_part_includes_private_data() {
     let frame = StartFrame {
         key: StartFrame::REQUEST,
         revision: 1,
@@ -121,18 +121,18 @@ fn a_start_frame_and_its_private_data() {
 
 /// Data continues after a marker. 508 bytes of the stream are between two markers.
 #[test]
-fn data_with_a_marker_in_it() {
+fn fpdu_data_continues_after_a_marker() {
     let fpdu_of_624 = send(1, &[7; 600]);
     let stream = [&[0; 4][..], &fpdu_of_624[..508], &[0, 0, 1, 0xfc], &fpdu_of_624[508..]].concat();
     let parts = cut(&mut started(true), &stream, &[]).remove(0);
     let places: Vec<&Range<usize>> = parts.iter().map(Part::place).collect();
     assert_eq!(places, [&(0..4), &(4..632), &(512..516)]);
-    let whole = fpdu(&parts[1]);
-    assert_eq!((&whole.data, whole.data_offset, whole.length), (&(24..628), 0, 600));
+    let part = fpdu(&parts[1]);
+    assert_eq!((&part.data, part.data_offset, part.length), (&(24..628), 0, 600));
 }
 
 #[test]
-fn a_start_frame_without_private_data() {
+fn start_frame_without_private_data_has_20_bytes() {
     let frame = StartFrame { key: StartFrame::REPLY, revision: 1, ..StartFrame::default() };
     let stream = [&frame.to_bytes()[..], &send(1, b"first")].concat();
     let parts = cut(&mut Framing::default(), &stream, &[]).remove(0);
@@ -141,7 +141,7 @@ fn a_start_frame_without_private_data() {
 
 /// A captured segment with IPv4 and TCP headers of 20 bytes each and an FPDU.
 #[test]
-fn parts_of_a_captured_segment() {
+fn captured_segment_is_divided_into_parts() {
     use crate::frame::{Config, Other, dissect};
     use crate::record::{LinkType, Record};
     let payload = send(1, b"first");
@@ -172,20 +172,20 @@ fn parts_of_a_captured_segment() {
 /// Bytes that were seen before are in no part. FPDUs are searched for in a repeated segment and in
 /// one after a gap.
 #[test]
-fn segments_out_of_order() {
+fn repeated_bytes_are_in_no_part() {
     let stream = [send(1, b"first"), send(2, b"second")].concat();
     let mut framing = started(false);
     framing.take(run(&stream[..32], 0), &mut |_| {});
-    let behind = Some(START.wrapping_add(32));
-    let overlapping = Contents::new(&framing, behind, &run(&stream, 0)).parts_of(run(&stream, 0));
+    let expected = Some(START.wrapping_add(32));
+    let overlapping = Contents::new(&framing, expected, &run(&stream, 0)).parts_of(run(&stream, 0));
     assert_eq!((overlapping.len(), fpdu(&overlapping[0]).is_inferred), (1, false));
     assert_eq!(fpdu(&overlapping[0]).place, 32..64);
-    let again = run(&stream[..32], 0);
-    let again = Contents::new(&framing, behind, &again).parts_of(again);
-    assert_eq!((again.len(), fpdu(&again[0]).is_inferred), (1, true));
+    let repeated = run(&stream[..32], 0);
+    let repeated = Contents::new(&framing, expected, &repeated).parts_of(repeated);
+    assert_eq!((repeated.len(), fpdu(&repeated[0]).is_inferred), (1, true));
     let ahead = run(&stream[32..], 1000);
-    let ahead = Contents::new(&framing, behind, &ahead).parts_of(ahead);
+    let ahead = Contents::new(&framing, expected, &ahead).parts_of(ahead);
     assert_eq!((ahead.len(), fpdu(&ahead[0]).is_inferred), (1, true));
-    let nothing = run(&[], 32);
-    assert_eq!(Contents::new(&framing, behind, &nothing).parts_of(nothing), []);
+    let empty = run(&[], 32);
+    assert_eq!(Contents::new(&framing, expected, &empty).parts_of(empty), []);
 }

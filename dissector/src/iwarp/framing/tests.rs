@@ -100,7 +100,7 @@ pub(in crate::iwarp) fn with_markers() -> Vec<u8> {
 }
 
 #[test]
-fn markers_as_in_the_specification() {
+fn markers_of_rfc_5044_example_are_removed() {
     let stream = with_markers();
     for size in [1, 3, 7, 100, 492, stream.len()] {
         let mut framing = Framing { crc: CrcUse::On, ..Framing::default() };
@@ -113,7 +113,7 @@ fn markers_as_in_the_specification() {
 
 /// The next FPDU is found after any gap that lies within one FPDU.
 #[test]
-fn a_hole_with_a_marker_in_it() {
+fn fpdu_after_gap_with_marker_is_found() {
     let mut stream = with_markers();
     // A third FPDU after the second. The next marker is further away.
     stream.extend(send(3, b"third"));
@@ -130,7 +130,7 @@ fn a_hole_with_a_marker_in_it() {
 }
 
 #[test]
-fn a_wrong_crc_is_told() {
+fn bad_crc_is_reported_if_crcs_are_in_use() {
     let mut stream = [send(1, b"first"), send(2, b"second")].concat();
     stream[22] ^= 1;
     let mut framing = Framing { crc: CrcUse::On, ..Framing::default() };
@@ -143,9 +143,9 @@ fn a_wrong_crc_is_told() {
 }
 
 /// The capture starts in mid-connection. The first FPDU found is at the start of a segment, or
-/// whole within one.
+/// complete within one.
 #[test]
-fn fpdus_are_found_again() {
+fn first_fpdu_is_found_in_mid_connection() {
     let stream = [send(1, b"first"), send(2, &[7; 300]), send(3, b"third")].concat();
     let (second, third) = (send(1, b"first").len(), send(1, b"first").len() + send(2, &[7; 300]).len());
     for begins in 1..third {
@@ -161,7 +161,7 @@ fn fpdus_are_found_again() {
 }
 
 #[test]
-fn start_frames_in_pieces() {
+fn start_frame_split_at_any_size_is_reassembled() {
     let mut stream = b"MPA ID Req Frame\x40\x02\0\x03abc".to_vec();
     stream.extend(send(1, b"first"));
     for size in 1..stream.len() {
@@ -177,16 +177,16 @@ fn start_frames_in_pieces() {
 
 /// Bytes that are not MPA are ignored. Bytes cut by a snap length are a gap.
 #[test]
-fn other_bytes() {
+fn non_mpa_bytes_are_ignored_and_cut_bytes_are_a_gap() {
     let (mut framing, mut found) = (Framing::default(), Found::default());
     framing.take(run(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n", 0), &mut |unit| found.take(unit));
     assert_eq!(found, Found::default());
     let stream = [send(1, &[1; 100]), send(2, b"second")].concat();
     let mut framing = Framing { state: State::Fpdu(Fpdu::new(true)), crc: CrcUse::On, ..Framing::default() };
     let length = stream.len() as u32;
-    let whole = run(&stream, 0);
-    framing.take(Run { bytes: &stream[..60], length: 100, ..whole }, &mut |unit| found.take(unit));
-    framing.take(Run { length: length - 100, ..whole.skip(100) }, &mut |unit| found.take(unit));
+    let full = run(&stream, 0);
+    framing.take(Run { bytes: &stream[..60], length: 100, ..full }, &mut |unit| found.take(unit));
+    framing.take(Run { length: length - 100, ..full.skip(100) }, &mut |unit| found.take(unit));
     assert_eq!(
         found.fpdus,
         [(0, [&[1; 40][..], &[1; 20]].concat(), false), (124, b"second".to_vec(), false)]
@@ -195,7 +195,7 @@ fn other_bytes() {
 
 /// Markers are found in mid-connection, at any place but the header of the FPDU.
 #[test]
-fn markers_are_found_in_the_middle() {
+fn first_marker_is_found_in_mid_connection() {
     let send = send(7, &[0xab; 600]);
     for at in (0..512).step_by(4).filter(|at| *at == 0 || *at >= Fpdu::HEAD) {
         // The first marker and those after it, each before 508 bytes of FPDUs.
@@ -218,8 +218,8 @@ fn markers_are_found_in_the_middle() {
 /// No fault is reported where a marker may be in the place of an FPDU. Two FPDUs that are far apart
 /// show that the stream has no markers.
 #[test]
-fn nobody_is_accused_of_a_marker() {
-    let begun = |length: usize| {
+fn possible_marker_is_not_a_malformed_fpdu() {
+    let outcome = |length: usize| {
         let mut framing = Framing { state: State::Searching, ..Framing::default() };
         let mut found = Found::default();
         let segments = [send(1, &vec![7; length]), send(2, b"second"), vec![0xff; 40]];
@@ -230,6 +230,6 @@ fn nobody_is_accused_of_a_marker() {
         }
         (found.fpdus.len(), found.lost, framing.unfinished().is_some())
     };
-    assert_eq!(begun(100), (2, 1, false), "a new search begins");
-    assert_eq!(begun(600), (2, 0, true), "it is an invalid FPDU");
+    assert_eq!(outcome(100), (2, 1, false), "a new search begins");
+    assert_eq!(outcome(600), (2, 0, true), "it is an invalid FPDU");
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::iwarp::connection::tests::{A, B, Talk, send, start, tagged, untagged};
+use crate::iwarp::connection::tests::{A, B, Pair, send, start, tagged, untagged};
 use crate::iwarp::framing::tests::send as send_with_crc;
 use alloc::vec;
 
@@ -7,14 +7,14 @@ use alloc::vec;
 /// packets from 3 on, bytes from 20 on.
 #[track_caller]
 fn check<const N: usize>(fpdus: &[Vec<u8>], expected: [&str; N]) {
-    let mut talk = Talk::connected();
-    fpdus.iter().for_each(|fpdu| talk.say(A, fpdu));
-    talk.tells(expected);
+    let mut pair = Pair::connected();
+    fpdus.iter().for_each(|fpdu| pair.feed(A, fpdu));
+    pair.check(expected);
 }
 
 /// RFC 5040, section 5.1: four kinds of Send, two of them with Invalidate.
 #[test]
-fn sends() {
+fn send_variants_are_delivered() {
     let kinds: Vec<_> = [0x83, 0x84, 0x85, 0x86].into_iter().zip(1..).collect();
     let fpdus = kinds.iter().map(|(opcode, number)| untagged(*opcode, 0, *number, 0, b"abcd"));
     check(
@@ -39,7 +39,7 @@ fn sends() {
 
 /// RFC 5041, section 5.3: the numbers of each queue count from 1.
 #[test]
-fn numbers_of_messages() {
+fn message_numbers_are_consecutive_per_queue() {
     let fault = "MessageNumber { found";
     for (numbers, faulty) in [
         (vec![1, 2, 3], None),
@@ -50,35 +50,35 @@ fn numbers_of_messages() {
         (vec![1, 7, 3, 4], Some((1, format_args(7, 2)))),
         (vec![1, 1, 3, 4], Some((1, format_args(1, 2)))),
     ] {
-        let mut talk = Talk::connected();
+        let mut pair = Pair::connected();
         for (index, number) in numbers.iter().enumerate() {
-            talk.say(A, &send(*number, b"abcd"));
+            pair.feed(A, &send(*number, b"abcd"));
             let place = 20 + 28 * index;
             let frame = 3 + index;
             let of = alloc::format!("A send {place}+28, [{frame}, {frame}], \"abcd\" of 4");
             match &faulty {
                 Some((at, numbers)) if *at == index => {
-                    talk.tells([
+                    pair.check([
                         &alloc::format!("A faulty Send {place}, #{frame}, {fault}: {numbers} }}"),
                         &of,
                     ]);
                 }
-                _ => talk.tells([&of]),
+                _ => pair.check([&of]),
             }
         }
     }
     // Each queue has its own numbers. After a gap the next number is unknown. 0 follows 2^32 - 1.
     let reading = untagged(0x81, 1, 1, 0, &[0; 28]);
     let terminate = untagged(0x87, 2, 1, 0, &[0x02, 0x06, 0, 0]);
-    let mut talk = Talk::connected();
-    talk.say(A, &send(1, b"abcd"));
-    talk.say(A, &reading);
-    talk.lose(A, 28);
-    talk.say(A, &send(u32::MAX, b"efgh"));
-    talk.say(A, &send(0, b"ijkl"));
-    talk.say(A, &terminate);
-    talk.finish();
-    talk.tells([
+    let mut pair = Pair::connected();
+    pair.feed(A, &send(1, b"abcd"));
+    pair.feed(A, &reading);
+    pair.lose(A, 28);
+    pair.feed(A, &send(u32::MAX, b"efgh"));
+    pair.feed(A, &send(0, b"ijkl"));
+    pair.feed(A, &terminate);
+    pair.finish();
+    pair.check([
         "A send 20+28, [3, 3], \"abcd\" of 4",
         "A read 48+52, #4, 0:0+0",
         "A missing 1",
@@ -94,7 +94,7 @@ fn format_args(found: u32, expected: u32) -> alloc::string::String {
 
 /// RFC 5041, section 5.3: the MO of a segment is the end of the previous segment.
 #[test]
-fn offsets_of_messages() {
+fn wrong_message_offsets_are_faults() {
     let first = || untagged(3, 0, 1, 0, b"abcd");
     let of = |offset: u32| untagged(0x83, 0, 1, offset, b"efgh");
     // A lower offset: the bytes before it remain valid.
@@ -156,7 +156,7 @@ fn offsets_of_messages() {
 
 /// A message starts before the previous one has ended.
 #[test]
-fn messages_without_an_end() {
+fn unfinished_message_is_delivered_as_incomplete() {
     check(
         &[untagged(3, 0, 1, 0, b"abcd"), send(2, b"efgh")],
         [
@@ -175,15 +175,15 @@ fn messages_without_an_end() {
     );
     // Only Sends are delivered.
     check(&[untagged(1, 1, 1, 0, &[0; 20]), send(1, b"efgh")], ["A send 64+28, [4, 4], \"efgh\" of 4"]);
-    let mut talk = Talk::connected();
-    talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
-    talk.finish();
-    talk.tells(["A send 20+4, [3, 3], \"abcd\" of ?, lacks 4.."]);
+    let mut pair = Pair::connected();
+    pair.feed(A, &untagged(3, 0, 1, 0, b"abcd"));
+    pair.finish();
+    pair.check(["A send 20+4, [3, 3], \"abcd\" of ?, lacks 4.."]);
 }
 
 /// The missing bytes of a message are reported as a range.
 #[test]
-fn messages_with_holes() {
+fn missing_bytes_are_reported_as_a_range() {
     // Twelve bytes of data from 40 on: the lost range, and the delivery.
     let of_one = [
         (40, 44, "\"\" of 12, lacks 0..4"),
@@ -192,33 +192,33 @@ fn messages_with_holes() {
         (52, 56, "\"abcdefghijkl\" of 12"),
     ];
     for (from, to, expected) in of_one {
-        let mut talk = Talk::connected();
+        let mut pair = Pair::connected();
         let stream = [send(1, b"abcdefghijkl"), send(2, b"mnop")].concat();
-        talk.at(A, 20, &stream[..from - 20]);
-        talk.at(A, to as u32, &stream[to - 20..]);
-        talk.finish();
+        pair.at(A, 20, &stream[..from - 20]);
+        pair.at(A, to as u32, &stream[to - 20..]);
+        pair.finish();
         // If the CRC is lost, no later packet has bytes of the FPDU.
         let frame = if to == 56 { 3 } else { 4 };
-        let told = alloc::format!("A send 20+36, [3, {frame}], {expected}");
-        talk.tells(["A missing 1", &told, "A send 56+28, [4, 4], \"mnop\" of 4"]);
+        let delivery = alloc::format!("A send 20+36, [3, {frame}], {expected}");
+        pair.check(["A missing 1", &delivery, "A send 56+28, [4, 4], \"mnop\" of 4"]);
     }
     // The second of three FPDUs is lost, so the message is given up.
-    let mut talk = Talk::connected();
-    talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
-    talk.lose(A, 28);
-    talk.say(A, &untagged(0x83, 0, 1, 8, b"ijkl"));
-    talk.finish();
-    talk.tells(["A missing 1", "A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..", "A unplaced 4"]);
+    let mut pair = Pair::connected();
+    pair.feed(A, &untagged(3, 0, 1, 0, b"abcd"));
+    pair.lose(A, 28);
+    pair.feed(A, &untagged(0x83, 0, 1, 8, b"ijkl"));
+    pair.finish();
+    pair.check(["A missing 1", "A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..", "A unplaced 4"]);
     // A gap within one FPDU of several.
-    let mut talk = Talk::connected();
+    let mut pair = Pair::connected();
     let second = untagged(3, 0, 1, 4, b"efghijkl");
-    talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
-    talk.say(A, &second[..24]);
-    talk.lose(A, 4);
-    talk.say(A, &second[28..]);
-    talk.say(A, &untagged(0x83, 0, 1, 12, b"mnop"));
-    talk.finish();
-    talk.tells(["A missing 1", "A send 20+88, [3, 6], \"abcdefgh\" of 16, lacks 8..12"]);
+    pair.feed(A, &untagged(3, 0, 1, 0, b"abcd"));
+    pair.feed(A, &second[..24]);
+    pair.lose(A, 4);
+    pair.feed(A, &second[28..]);
+    pair.feed(A, &untagged(0x83, 0, 1, 12, b"mnop"));
+    pair.finish();
+    pair.check(["A missing 1", "A send 20+88, [3, 6], \"abcdefgh\" of 16, lacks 8..12"]);
     // A snap length cuts a message. Nothing is appended after the cut.
     for (message, expected) in [
         (vec![send(1, b"abcdefgh")], "A send 20+32, [3, 3], \"abcd\" of 8"),
@@ -227,25 +227,25 @@ fn messages_with_holes() {
             "A send 20+60, [3, 4], \"abcd\" of 12",
         ),
     ] {
-        let mut talk = Talk::connected();
-        talk.cut(A, 20, 0, None, &message[0], 24);
-        message[1..].iter().for_each(|fpdu| talk.say(A, fpdu));
-        talk.tells([expected]);
+        let mut pair = Pair::connected();
+        pair.cut(A, 20, 0, None, &message[0], 24);
+        message[1..].iter().for_each(|fpdu| pair.feed(A, fpdu));
+        pair.check([expected]);
     }
 }
 
 /// 512 KiB of a message are kept. A longer one is reported with its length.
 #[test]
-fn bytes_of_messages_that_are_kept() {
+fn message_bytes_are_kept_up_to_512_kib() {
     let of = |fpdus: &[(u32, u32)]| {
-        let mut talk = Talk::connected();
+        let mut pair = Pair::connected();
         for (index, (offset, length)) in fpdus.iter().enumerate() {
             let last = if index + 1 == fpdus.len() { 0x80 } else { 0 };
             let fpdu = untagged(3 | last, 0, 1, *offset, &vec![7; *length as usize]);
-            fpdu.chunks(40_000).for_each(|segment| talk.say(A, segment));
+            fpdu.chunks(40_000).for_each(|segment| pair.feed(A, segment));
         }
-        assert!(talk.connection.buffered() >= 480_000);
-        talk
+        assert!(pair.connection.buffered() >= 480_000);
+        pair
     };
     let eight = |length: u32| (0..8).map(|index| (index * length, length)).collect::<Vec<_>>();
     let with = |mut fpdus: Vec<(u32, u32)>, last: &[u32]| {
@@ -256,16 +256,16 @@ fn bytes_of_messages_that_are_kept() {
         fpdus
     };
     // Each FPDU has 24 bytes besides its data, and its length is a multiple of four.
-    of(&with(eight(65_512), &[192])).tells(["A send 20+524504, [3, 19], 524288 bytes of 524288"]);
-    of(&with(eight(65_512), &[196])).tells(["A send 20+524508, [3, 19], 524096 bytes of 524292"]);
+    of(&with(eight(65_512), &[192])).check(["A send 20+524504, [3, 19], 524288 bytes of 524288"]);
+    of(&with(eight(65_512), &[196])).check(["A send 20+524508, [3, 19], 524096 bytes of 524292"]);
     // Nothing is appended after a piece that did not fit.
-    let told = "A send 20+540272, [3, 22], 520000 bytes of 540008";
-    of(&with(with(eight(60_000), &[40_000]), &[20_000, 8])).tells([told]);
+    let expected = "A send 20+540272, [3, 22], 520000 bytes of 540008";
+    of(&with(with(eight(60_000), &[40_000]), &[20_000, 8])).check([expected]);
 }
 
 /// RFC 5040, sections 5.2 and 4.4.
 #[test]
-fn read_requests() {
+fn complete_read_requests_are_delivered() {
     let header: Vec<u8> =
         [[0, 0, 0, 5], [0; 4], [0, 0, 0, 0x50], [0, 0, 0, 8], [0, 0, 0, 9], [0; 4], [0, 0, 9, 0]].concat();
     let parts =
@@ -277,27 +277,27 @@ fn read_requests() {
 
 /// RFC 5040, section 5.4: nothing follows a Terminate.
 #[test]
-fn a_terminate_ends() {
+fn terminate_ends_its_stream() {
     let terminate = untagged(0x87, 2, 1, 0, &[0x01, 0x01, 0, 0]);
-    let mut talk = Talk::connected();
-    talk.say(B, &send(1, b"abcd"));
-    talk.acknowledge(A, 48);
-    talk.say(A, &terminate);
-    let told = "A refuses 47, #5, RDMAP: remote protection error, base or bounds violation";
-    talk.tells(["B send 20+28, [3, 3], \"abcd\" of 4", told]);
-    talk.say(A, &send(1, b"abcd"));
-    talk.say(A, &send(2, b"abcd"));
-    talk.tells([
+    let mut pair = Pair::connected();
+    pair.feed(B, &send(1, b"abcd"));
+    pair.acknowledge(A, 48);
+    pair.feed(A, &terminate);
+    let refusal = "A refuses 47, #5, RDMAP: remote protection error, base or bounds violation";
+    pair.check(["B send 20+28, [3, 3], \"abcd\" of 4", refusal]);
+    pair.feed(A, &send(1, b"abcd"));
+    pair.feed(A, &send(2, b"abcd"));
+    pair.check([
         "A faulty Send 48, #6, Terminated",
         "A send 48+28, [6, 6], \"abcd\" of 4",
         "A send 76+28, [7, 7], \"abcd\" of 4",
     ]);
     let (counts, first) = (Default::default(), Default::default());
     assert_eq!(
-        (talk.connection.count(A, counts).fatal_naks, talk.connection.count(B, counts).fatal_naks),
+        (pair.connection.count(A, counts).fatal_naks, pair.connection.count(B, counts).fatal_naks),
         (1, 0)
     );
-    assert_eq!(talk.connection.first_frames(A, first).fatal_nak, Some(5));
+    assert_eq!(pair.connection.first_frames(A, first).fatal_nak, Some(5));
     // A truncated Terminate has no reason, and still ends the stream.
     check(
         &[untagged(0x87, 2, 1, 0, &[1]), send(1, b"abcd")],
@@ -308,23 +308,23 @@ fn a_terminate_ends() {
 /// Messages that RPC-over-RDMA does not use (RFC 7306, sections 5 and 6), and those that RFC 5040,
 /// figure 4, forbids.
 #[test]
-fn foreign_messages() {
+fn messages_unused_by_rpc_over_rdma_are_faults() {
     check(&[untagged(0x88, 0, 1, 0, b"abcdefgh")], ["A faulty Immediate Data 20, #3, Foreign"]);
     check(&[untagged(0x8a, 1, 1, 0, &[0; 52])], ["A faulty Atomic Request 20, #3, Foreign"]);
     check(&[untagged(0x8b, 3, 1, 0, &[0; 12])], ["A faulty Atomic Response 20, #3, Foreign"]);
     let fault = ["A faulty Send 20, #3, Segment", "A send 20+28, [3, 3], \"abcd\" of 4"];
     check(&[untagged(0x83, 1, 1, 0, b"abcd")], fault);
-    let mut talk = Talk::connected();
+    let mut pair = Pair::connected();
     let fpdu = untagged(0x83, 1, 1, 0, b"abcd");
-    talk.say(A, &fpdu[..22]);
-    talk.say(A, &fpdu[22..]);
-    talk.tells([fault[0], "A send 20+28, [3, 4], \"abcd\" of 4"]);
+    pair.feed(A, &fpdu[..22]);
+    pair.feed(A, &fpdu[22..]);
+    pair.check([fault[0], "A send 20+28, [3, 4], \"abcd\" of 4"]);
     check(&[untagged(0x83, 9, 1, 0, b"abcd")], fault);
 }
 
 /// RFC 5041, section 5.2: the segments of a tagged message have one STag and consecutive TOs.
 #[test]
-fn tagged_messages() {
+fn tagged_segments_continue_by_stag_and_offset() {
     let write = |offset: u64, data: &[u8]| tagged(0, 7, offset, data);
     let last = |offset: u64, data: &[u8]| tagged(0x80, 7, offset, data);
     let first = "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+4";
@@ -348,13 +348,13 @@ fn tagged_messages() {
     );
     for other in [tagged(0x80, 8, 0x108, b"efgh"), tagged(0x80, 8, 0x104, b"efgh")] {
         let offset = u16::from(other[15]);
-        let told = alloc::format!("A write 44 of 44, #4, \"efgh\" 4, 1{offset:02x} in 8:1{offset:02x}+4");
-        check(&[write(0x100, b"abcd"), other], [first, &told]);
+        let second = alloc::format!("A write 44 of 44, #4, \"efgh\" 4, 1{offset:02x} in 8:1{offset:02x}+4");
+        check(&[write(0x100, b"abcd"), other], [first, &second]);
     }
-    let mut talk = Talk::connected();
-    [write(0x100, b"abcd"), tagged(0x82, 7, 0x104, b"efgh")].iter().for_each(|fpdu| talk.say(A, fpdu));
-    talk.late();
-    talk.tells([first, "A faulty RDMA Read Response 44, #4, Unasked", "A unplaced 4"]);
+    let mut pair = Pair::connected();
+    [write(0x100, b"abcd"), tagged(0x82, 7, 0x104, b"efgh")].iter().for_each(|fpdu| pair.feed(A, fpdu));
+    pair.pass_reordering_window();
+    pair.check([first, "A faulty RDMA Read Response 44, #4, Unasked", "A unplaced 4"]);
     // One offset is wrong: the next segment continues at the expected offset.
     check(
         &[write(0x100, b"abcd"), write(0x108, b"efgh"), last(0x108, b"ijkl")],
@@ -378,23 +378,23 @@ fn tagged_messages() {
     // An RDMA Write of no bytes places nothing.
     check(&[last(0x100, b"")], []);
     // An FPDU in two segments.
-    let mut talk = Talk::connected();
+    let mut pair = Pair::connected();
     let fpdu = write(0x100, b"abcdefgh");
-    talk.say(A, &fpdu[..20]);
-    talk.say(A, &fpdu[20..]);
-    talk.tells([
+    pair.feed(A, &fpdu[..20]);
+    pair.feed(A, &fpdu[20..]);
+    pair.check([
         "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+8",
         "A write 40 of 20, #4, \"efgh\" 4, 104 in 7:100+8",
     ]);
     // The middle of an FPDU is lost. The rest still has its address.
-    let mut talk = Talk::connected();
+    let mut pair = Pair::connected();
     let fpdu = write(0x100, b"abcdefghijkl");
-    talk.say(A, &fpdu[..20]);
-    talk.lose(A, 4);
-    talk.say(A, &fpdu[24..]);
-    talk.say(A, &last(0x10c, b"mnop"));
-    talk.finish();
-    talk.tells([
+    pair.feed(A, &fpdu[..20]);
+    pair.lose(A, 4);
+    pair.feed(A, &fpdu[24..]);
+    pair.feed(A, &last(0x10c, b"mnop"));
+    pair.finish();
+    pair.check([
         "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+12",
         "A missing 1",
         "A write 44 of 20, #4, \"ijkl\" 4, 108 in 7:100+12",
@@ -404,16 +404,16 @@ fn tagged_messages() {
 
 /// RFC 5044, section 8: an FPDU with a wrong CRC is dropped.
 #[test]
-fn a_wrong_crc() {
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0x40, 1, b""));
-    talk.say(B, &start(B, 0x40, 1, b""));
-    talk.say(A, &send_with_crc(1, b"abcd"));
+fn fpdu_with_wrong_crc_is_dropped() {
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0x40, 1, b""));
+    pair.feed(B, &start(B, 0x40, 1, b""));
+    pair.feed(A, &send_with_crc(1, b"abcd"));
     let mut wrong = send_with_crc(2, b"efgh");
     wrong[20] ^= 1;
-    talk.say(A, &wrong);
-    talk.say(A, &send_with_crc(4, b"ijkl"));
-    talk.tells([
+    pair.feed(A, &wrong);
+    pair.feed(A, &send_with_crc(4, b"ijkl"));
+    pair.check([
         "A send 20+28, [3, 3], \"abcd\" of 4",
         "A faulty Send 48, #4, Crc",
         "A missing 1",
@@ -421,22 +421,22 @@ fn a_wrong_crc() {
     ]);
     // Its length may be wrong: the next start is inside another FPDU, so the one after that is
     // searched for.
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0x40, 1, b""));
-    talk.say(B, &start(B, 0x40, 1, b""));
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0x40, 1, b""));
+    pair.feed(B, &start(B, 0x40, 1, b""));
     let mut longer = send_with_crc(1, b"abcd");
     longer[1] += 4;
-    talk.say(A, &[longer, send_with_crc(2, b"efgh"), send_with_crc(3, b"ijkl")].concat());
-    talk.tells(["A faulty Send 20, #3, Crc", "A missing 1", "A send 76+28, [3, 3], \"ijkl\" of 4"]);
+    pair.feed(A, &[longer, send_with_crc(2, b"efgh"), send_with_crc(3, b"ijkl")].concat());
+    pair.check(["A faulty Send 20, #3, Crc", "A missing 1", "A send 76+28, [3, 3], \"ijkl\" of 4"]);
     // The same after a gap. By the start frames, no marker can be in the place of an FPDU.
-    let mut talk = Talk::new();
-    talk.say(A, &start(A, 0x40, 1, b""));
-    talk.say(B, &start(B, 0x40, 1, b""));
-    talk.lose(A, 28);
-    talk.say(A, &send_with_crc(2, b"abcd"));
-    talk.say(A, &wrong);
-    talk.finish();
-    talk.tells([
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0x40, 1, b""));
+    pair.feed(B, &start(B, 0x40, 1, b""));
+    pair.lose(A, 28);
+    pair.feed(A, &send_with_crc(2, b"abcd"));
+    pair.feed(A, &wrong);
+    pair.finish();
+    pair.check([
         "A missing 1",
         "A send 48+28, [3, 3], \"abcd\" of 4",
         "A faulty Send 76, #4, Crc",

@@ -21,31 +21,31 @@ fn write(data: usize, crc: Option<[u8; CRC_LENGTH]>) -> Vec<u8> {
 
 const WRONG: Option<[u8; CRC_LENGTH]> = Some([1, 2, 3, 4]);
 
-fn followed(fpdu: &[u8], behind: &[u8]) -> Vec<u8> {
-    [fpdu, behind].concat()
+fn followed(fpdu: &[u8], rest: &[u8]) -> Vec<u8> {
+    [fpdu, rest].concat()
 }
 
-/// The header of a Send is enough. A Write must be whole, with a correct CRC or none, and may only
-/// be followed by an FPDU.
+/// The header of a Send is enough. A Write must be complete, with a correct CRC or none, and may
+/// only be followed by an FPDU.
 #[test]
-fn what_a_segment_may_begin_with() {
+fn only_valid_fpdus_are_recognized_at_segment_start() {
     let (send, write_of) = (send(1, b"first"), |data| write(data, None));
-    let whole = write_of(5);
+    let full = write_of(5);
     let other_crc = |crc| write(5, Some(crc));
     for (name, payload, begins) in [
         ("a Send", send.clone(), true),
         ("its header", send[..20].to_vec(), true),
         ("the header without its last byte", send[..19].to_vec(), false),
         ("a Send and other bytes", followed(&send, &[0xff; 40]), true),
-        ("a Write", whole.clone(), true),
+        ("a Write", full.clone(), true),
         ("a Write of no bytes", write_of(0), true),
-        ("a Write without its last byte", whole[..whole.len() - 1].to_vec(), false),
+        ("a Write without its last byte", full[..full.len() - 1].to_vec(), false),
         ("a Write without CRC", other_crc([0; 4]), true),
         ("a Write with a wrong CRC", other_crc([1, 2, 3, 4]), false),
         // The header of a Send has 20 bytes with the length. Fewer bytes may be the start of one.
-        ("a Write and 19 bytes", followed(&whole, &[0xff; 19]), true),
-        ("a Write and 20 bytes", followed(&whole, &[0xff; 20]), false),
-        ("a Write and a Send", followed(&whole, &send), true),
+        ("a Write and 19 bytes", followed(&full, &[0xff; 19]), true),
+        ("a Write and 20 bytes", followed(&full, &[0xff; 20]), false),
+        ("a Write and a Send", followed(&full, &send), true),
         ("nothing", vec![], false),
         ("two bytes", vec![0, 20], false),
     ] {
@@ -60,7 +60,7 @@ fn what_a_segment_may_begin_with() {
 
 /// One byte changed in a Send of five bytes, or in a Write of four.
 #[test]
-fn headers_that_are_regular() {
+fn irregular_headers_are_rejected() {
     let is_regular = |fpdu: &[u8], at: usize, value: u8| {
         let mut fpdu = fpdu.to_vec();
         fpdu[at] = value;
@@ -92,9 +92,9 @@ fn headers_that_are_regular() {
     assert!(regular(&write[..16]).is_some());
 }
 
-/// In the middle of a segment an FPDU must be whole, with a correct CRC if CRCs are used.
+/// In the middle of a segment an FPDU must be complete, with a correct CRC if CRCs are used.
 #[test]
-fn fpdus_behind_other_bytes() {
+fn fpdu_in_mid_segment_must_be_complete() {
     let (right, wrong, without) = (write(5, None), write(5, WRONG), write(5, Some([0; 4])));
     let found = |fpdu: &[u8], crc_use| {
         let bytes = followed(&[0xff; 7], fpdu);
@@ -114,10 +114,10 @@ fn fpdus_behind_other_bytes() {
     assert_eq!(found(&send[..send.len() - 1], CrcUse::On), None);
 }
 
-/// At the start of a segment, a Write that continues in the next one is accepted. A whole one is
+/// At the start of a segment, a Write that continues in the next one is accepted. A complete one is
 /// verified.
 #[test]
-fn fpdus_at_the_beginning() {
+fn write_at_segment_start_may_be_incomplete() {
     let wrong = write(5, WRONG);
     let found = |bytes: &[u8]| find(&run(bytes, 0), CrcUse::On);
     assert_eq!(found(&write(5, None)), Some(0));
@@ -142,7 +142,7 @@ fn marked(fpdu: &[u8], at: usize) -> Vec<u8> {
 /// The first marker is found by its pointer, and by the end of the FPDU when all markers are
 /// skipped.
 #[test]
-fn where_the_first_marker_stands() {
+fn first_marker_position_is_found() {
     // FPDUs with one to three markers.
     for length in [36, 512, 516, 1024, 1028, 1100] {
         let fpdu = write(length - 20, None);

@@ -10,7 +10,7 @@ use rdmascope_wire::bth::{Aeth, Reth, Syndrome};
 
 /// The contents of a delivery, with its PSN.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Event {
     Send(u32),
     Read(u32),
     Response { psn: u32, address: u64, repeated: bool },
@@ -24,31 +24,31 @@ enum Told {
 struct Feed {
     connection: ReliableConnection,
     now: Seen,
-    told: Vec<(End, Told)>,
+    events: Vec<(End, Event)>,
 }
 
 /// The end that sends requests, and the end that responds.
-const ASKER: End = End::First;
+const REQUESTER: End = End::First;
 const RESPONDER: End = End::Second;
 
 /// An ACK without end-to-end flow control.
 const ACK: u8 = 0x1f;
 
-fn tell(from: End, delivery: Delivery<'_>) -> (End, Told) {
-    let told = match delivery {
-        Delivery::Send(send) => Told::Send(send.position.number()),
-        Delivery::ReadRequest(request) => Told::Read(request.position.number()),
+fn event(from: End, delivery: Delivery<'_>) -> (End, Event) {
+    let event = match delivery {
+        Delivery::Send(send) => Event::Send(send.position.number()),
+        Delivery::ReadRequest(request) => Event::Read(request.position.number()),
         Delivery::ReadResponse(it) => {
-            Told::Response { psn: it.position.number(), address: it.address, repeated: it.repeated }
+            Event::Response { psn: it.position.number(), address: it.address, repeated: it.repeated }
         }
         Delivery::Refused { position, refusal, request, .. } => {
-            Told::Refused { psn: position.number(), refusal, request: request.map(|request| request.frame) }
+            Event::Refused { psn: position.number(), refusal, request: request.map(|request| request.frame) }
         }
-        Delivery::Faulty { position, fault, .. } => Told::Faulty(position.number(), fault),
-        Delivery::Missing { packets } => Told::Missing(packets),
-        _ => Told::Other,
+        Delivery::Faulty { position, fault, .. } => Event::Faulty(position.number(), fault),
+        Delivery::Missing { packets } => Event::Missing(packets),
+        _ => Event::Other,
     };
-    (from, told)
+    (from, event)
 }
 
 impl Feed {
@@ -61,15 +61,15 @@ impl Feed {
 
     fn new() -> Feed {
         let now = Seen { frame: 0, time: Time(0) };
-        Feed { connection: ReliableConnection::default(), now, told: Vec::new() }
+        Feed { connection: ReliableConnection::default(), now, events: Vec::new() }
     }
 
     fn take(&mut self, from: End, operation: Operation, psn: u32, extension: Extension, length: u32) {
         self.now = Seen { frame: self.now.frame + 1, time: self.now.time.plus(1_000) };
         let payload = vec![7; length as usize];
         let packet = packet(self.now, operation, psn, extension, &payload);
-        let Feed { connection, told, .. } = self;
-        connection.handle(from, &packet, &mut |from, delivery| told.push(tell(from, delivery)));
+        let Feed { connection, events, .. } = self;
+        connection.handle(from, &packet, &mut |from, delivery| events.push(event(from, delivery)));
     }
 
     fn send(&mut self, from: End, psn: u32) {
@@ -79,7 +79,7 @@ impl Feed {
     /// An RDMA READ of `length` bytes at 0x1000.
     fn ask(&mut self, psn: u32, length: u32) {
         let reth = Reth { virtual_address: 0x1000, rkey: Rkey(1), dma_length: length };
-        self.take(ASKER, Operation::ReadRequest, psn, Extension::Reth(reth), 0);
+        self.take(REQUESTER, Operation::ReadRequest, psn, Extension::Reth(reth), 0);
     }
 
     fn respond(&mut self, operation: Operation, psn: u32, length: u32) {
@@ -91,8 +91,8 @@ impl Feed {
     }
 
     fn handle_time(&mut self, now: Time) {
-        let Feed { connection, told, .. } = self;
-        connection.handle_time(now, &mut |from, delivery| told.push(tell(from, delivery)));
+        let Feed { connection, events, .. } = self;
+        connection.handle_time(now, &mut |from, delivery| events.push(event(from, delivery)));
     }
 
     fn counted(&self) -> (Counts, FirstFrames) {
@@ -110,14 +110,14 @@ fn aeth(syndrome: u8) -> Extension {
     Extension::Aeth(Aeth { syndrome: Syndrome(syndrome), message_sequence_number: 0 })
 }
 
-fn response(psn: u32, address: u64, repeated: bool) -> (End, Told) {
-    (RESPONDER, Told::Response { psn, address, repeated })
+fn response(psn: u32, address: u64, repeated: bool) -> (End, Event) {
+    (RESPONDER, Event::Response { psn, address, repeated })
 }
 
 /// IBTA volume 1, tables 43 to 47: the refusal that each syndrome means, and the PSN that it
 /// acknowledges.
 #[test]
-fn what_refuses_a_request() {
+fn refusal_depends_on_the_syndrome() {
     let failed = |failure| Some(Refusal::Failed(failure));
     let other = |name, code| failed(Failure::Other { name, code });
     for (syndrome, refusal, acknowledged) in [
@@ -134,12 +134,12 @@ fn what_refuses_a_request() {
         let mut feed = Feed::begun();
         feed.connection.watch();
         feed.connection.judge(true);
-        (10..13).for_each(|psn| feed.send(ASKER, psn));
-        feed.told.clear();
+        (10..13).for_each(|psn| feed.send(REQUESTER, psn));
+        feed.events.clear();
         feed.acknowledge(12, syndrome);
-        let refused = |refusal| (RESPONDER, Told::Refused { psn: 12, refusal, request: Some(3) });
-        assert_eq!(feed.told, refusal.map(refused).into_iter().collect::<Vec<_>>(), "{syndrome:#x}");
-        let (position, seen) = feed.connection.acknowledged(ASKER).unwrap();
+        let refused = |refusal| (RESPONDER, Event::Refused { psn: 12, refusal, request: Some(3) });
+        assert_eq!(feed.events, refusal.map(refused).into_iter().collect::<Vec<_>>(), "{syndrome:#x}");
+        let (position, seen) = feed.connection.acknowledged(REQUESTER).unwrap();
         assert_eq!((position.number(), seen.frame), (acknowledged, 4), "{syndrome:#x}");
         assert_eq!(feed.connection.acknowledged(RESPONDER), None);
     }
@@ -147,11 +147,11 @@ fn what_refuses_a_request() {
 
 /// Each counter counts its own responses. The first NAK of each kind is recorded.
 #[test]
-fn what_is_counted_of_responses() {
+fn responses_are_counted_by_kind() {
     let mut feed = Feed::begun();
     feed.connection.watch();
     feed.connection.judge(true);
-    (10..14).for_each(|psn| feed.send(ASKER, psn));
+    (10..14).for_each(|psn| feed.send(REQUESTER, psn));
     feed.ask(14, 600);
     // Frames 6 to 13.
     [ACK, 0x2c, 0x60, 0x61, 0x62, 0x60, 0x2c, ACK].iter().for_each(|it| feed.acknowledge(13, *it));
@@ -177,18 +177,18 @@ fn what_is_counted_of_responses() {
         ..FirstFrames::default()
     };
     assert_eq!(first_frames, expected);
-    assert_eq!(feed.connection.count(ASKER, Counts::default()), Counts::default());
+    assert_eq!(feed.connection.count(REQUESTER, Counts::default()), Counts::default());
 }
 
 /// Repeated and late packets are counted for the end that sent them. `disturbed` is their sum.
 #[test]
-fn what_is_counted_of_requests() {
+fn repeated_and_late_requests_are_counted() {
     let mut feed = Feed::begun();
-    [10, 11, 11, 13, 12, 10].iter().for_each(|psn| feed.send(ASKER, *psn));
-    let counts = feed.connection.count(ASKER, Counts { sends: 5, ..Counts::default() });
+    [10, 11, 11, 13, 12, 10].iter().for_each(|psn| feed.send(REQUESTER, *psn));
+    let counts = feed.connection.count(REQUESTER, Counts { sends: 5, ..Counts::default() });
     let expected = Counts { sends: 5, repeated_packets: 2, reordered_packets: 1, ..Counts::default() };
-    assert_eq!((counts, feed.connection.disturbed(ASKER)), (expected, 3));
-    let first_frames = feed.connection.first_frames(ASKER, FirstFrames::default());
+    assert_eq!((counts, feed.connection.disturbed(REQUESTER)), (expected, 3));
+    let first_frames = feed.connection.first_frames(REQUESTER, FirstFrames::default());
     assert_eq!((first_frames.repeated_packet, first_frames.reordered_packet), (Some(3), Some(5)));
     assert_eq!(feed.connection.disturbed(RESPONDER), 0);
 }
@@ -196,47 +196,50 @@ fn what_is_counted_of_requests() {
 /// The highest PSN is kept with the first packet that acknowledged it. The frame in `complete` is
 /// that of the last one.
 #[test]
-fn what_was_acknowledged_first_and_last() {
+fn first_and_last_acknowledgements_are_recorded() {
     let mut feed = Feed::begun();
-    assert_eq!((feed.connection.missing_at_the_end(ASKER), feed.connection.complete(ASKER)), (None, None));
-    (10..15).for_each(|psn| feed.send(ASKER, psn));
+    assert_eq!(
+        (feed.connection.missing_at_the_end(REQUESTER), feed.connection.complete(REQUESTER)),
+        (None, None)
+    );
+    (10..15).for_each(|psn| feed.send(REQUESTER, psn));
     // Frames from 6 on.
     for (psn, known, complete) in
         [(12, (12, 6), None), (12, (12, 6), None), (14, (14, 8), Some(8)), (14, (14, 8), Some(9))]
     {
         feed.acknowledge(psn, ACK);
-        let (position, seen) = feed.connection.acknowledged(ASKER).unwrap();
+        let (position, seen) = feed.connection.acknowledged(REQUESTER).unwrap();
         assert_eq!((position.number(), seen.frame), known);
-        assert_eq!(feed.connection.complete(ASKER), complete);
+        assert_eq!(feed.connection.complete(REQUESTER), complete);
     }
     // An older acknowledgement changes nothing. One for PSN 16 shows that two packets are missing
     // at the end.
     feed.acknowledge(11, ACK);
-    assert_eq!(feed.connection.complete(ASKER), Some(9));
-    assert_eq!(feed.connection.missing_at_the_end(ASKER), Some(0));
+    assert_eq!(feed.connection.complete(REQUESTER), Some(9));
+    assert_eq!(feed.connection.missing_at_the_end(REQUESTER), Some(0));
     feed.acknowledge(16, ACK);
-    assert_eq!(feed.connection.missing_at_the_end(ASKER), Some(2));
-    assert_eq!(feed.connection.complete(ASKER), None);
+    assert_eq!(feed.connection.missing_at_the_end(REQUESTER), Some(2));
+    assert_eq!(feed.connection.complete(REQUESTER), None);
     // Three packets were not acknowledged.
     let mut feed = Feed::begun();
-    (10..15).for_each(|psn| feed.send(ASKER, psn));
+    (10..15).for_each(|psn| feed.send(REQUESTER, psn));
     feed.acknowledge(11, ACK);
-    assert_eq!(feed.connection.missing_at_the_end(ASKER), Some(-3));
+    assert_eq!(feed.connection.missing_at_the_end(REQUESTER), Some(-3));
 }
 
 /// An acknowledgement fits up to 512 PSNs before the next one, or from the announced first PSN on.
 /// A READ response must fit its request.
 #[test]
-fn what_a_response_fits() {
+fn responses_fit_within_their_psn_window() {
     let fits = |feed: &Feed, operation, psn: u32, is_new| {
-        feed.connection.fits(ASKER, &packet(feed.now, operation, psn, aeth(ACK), &[]), is_new)
+        feed.connection.fits(REQUESTER, &packet(feed.now, operation, psn, aeth(ACK), &[]), is_new)
     };
     let mut feed = Feed::begun();
     // It answers the first request, or one of the next 511, which were not seen.
     let found: Vec<u32> = (0..2000).filter(|psn| fits(&feed, Operation::Acknowledge, *psn, true)).collect();
     assert_eq!(found, (10..522).collect::<Vec<_>>());
     feed.ask(10, 600);
-    feed.send(ASKER, 13);
+    feed.send(REQUESTER, 13);
     for is_new in [false, true] {
         let found =
             |operation| (0..2000).filter(|psn| fits(&feed, operation, *psn, is_new)).collect::<Vec<u32>>();
@@ -245,26 +248,26 @@ fn what_a_response_fits() {
     }
     let mut feed = Feed::new();
     assert!(!fits(&feed, Operation::Acknowledge, 0, false) && !fits(&feed, Operation::Acknowledge, 0, true));
-    feed.send(ASKER, 1000);
+    feed.send(REQUESTER, 1000);
     let found: Vec<u32> = (0..2000).filter(|psn| fits(&feed, Operation::Acknowledge, *psn, false)).collect();
     assert_eq!(found, (489..1001).collect::<Vec<_>>());
 }
 
 /// A READ response that precedes its request is held as long as captures reorder packets.
 #[test]
-fn a_response_may_come_before_its_request() {
+fn early_response_is_held_for_its_request() {
     let early = || {
         let mut feed = Feed::begun();
         feed.connection.watch();
         feed.connection.judge(true);
-        feed.send(ASKER, 10);
+        feed.send(REQUESTER, 10);
         feed.respond(Operation::ReadResponseOnly, 11, 88);
-        feed.told.clear();
+        feed.events.clear();
         feed
     };
     let mut feed = early();
     feed.ask(11, 88);
-    assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(11, 0x1000, false)]);
+    assert_eq!(feed.events, [(REQUESTER, Event::Read(11)), response(11, 0x1000, false)]);
     assert_eq!(feed.counted().0.unmatched_responses, 0);
     // Two milliseconds after frame 2, at 2 us, and not before.
     let mut feed = early();
@@ -273,107 +276,108 @@ fn a_response_may_come_before_its_request() {
     assert_eq!(feed.counted().0.unmatched_responses, 0);
     feed.handle_time(Time(2_002_001));
     assert_eq!((feed.counted().0.unmatched_responses, feed.connection.deadline()), (1, None));
-    assert_eq!(feed.told, [], "its request may be missing from the capture");
+    assert_eq!(feed.events, [], "its request may be missing from the capture");
     // The wait also ends with the connection, or when memory runs short.
     let mut feed = early();
     feed.connection.finish(&mut |_, _| {});
     assert_eq!(feed.counted().0.unmatched_responses, 1);
     let mut feed = early();
     feed.ask(20, 10);
-    feed.connection.give_up_buffered(&mut |_, _| {});
+    feed.connection.release_buffered(&mut |_, _| {});
     assert_eq!((feed.counted().0.unmatched_responses, feed.connection.buffered()), (1, 0));
-    assert!(!feed.connection.waits(ASKER));
+    assert!(!feed.connection.waits(REQUESTER));
 }
 
 /// The wait ends when the request can no longer arrive: a Send has its PSN. It also ends with a
 /// READ of unknown path MTU.
 #[test]
-fn what_ends_the_wait_for_a_request() {
+fn request_at_its_psn_releases_an_early_response() {
     let mut feed = Feed::begun();
     feed.connection.watch();
     feed.connection.judge(true);
-    feed.send(ASKER, 10);
+    feed.send(REQUESTER, 10);
     feed.respond(Operation::ReadResponseOnly, 11, 88);
-    feed.told.clear();
-    feed.send(ASKER, 11);
-    let expected = [(ASKER, Told::Send(11)), (RESPONDER, Told::Faulty(11, Fault::Unasked))];
-    assert_eq!((&feed.told[..], feed.counted().0.unmatched_responses), (&expected[..], 1));
+    feed.events.clear();
+    feed.send(REQUESTER, 11);
+    let expected = [(REQUESTER, Event::Send(11)), (RESPONDER, Event::Faulty(11, Fault::Unasked))];
+    assert_eq!((&feed.events[..], feed.counted().0.unmatched_responses), (&expected[..], 1));
     let mut feed = Feed::new();
-    feed.connection.begin(ASKER, Psn::new(10), None);
-    feed.send(ASKER, 10);
+    feed.connection.begin(REQUESTER, Psn::new(10), None);
+    feed.send(REQUESTER, 10);
     feed.respond(Operation::ReadResponseLast, 12, 88);
-    feed.told.clear();
+    feed.events.clear();
     feed.ask(11, 600);
-    assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(12, 0x1000 + 512, false)]);
+    assert_eq!(feed.events, [(REQUESTER, Event::Read(11)), response(12, 0x1000 + 512, false)]);
     // With responses of both ends held.
     let mut feed = Feed::begun();
     End::BOTH.iter().for_each(|end| feed.send(*end, 10));
     End::BOTH.iter().for_each(|end| {
         feed.take(*end, Operation::ReadResponseOnly, 11, aeth(ACK), 88);
     });
-    feed.told.clear();
+    feed.events.clear();
     feed.ask(11, 88);
-    assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(11, 0x1000, false)]);
+    assert_eq!(feed.events, [(REQUESTER, Event::Read(11)), response(11, 0x1000, false)]);
 }
 
 /// The request may be held because of a gap. The gap is given up once the responder has
 /// acknowledged its packets.
 #[test]
-fn a_response_to_what_waits_behind_a_gap() {
+fn response_to_a_request_held_after_a_gap_is_matched() {
     let mut feed = Feed::begun();
-    feed.send(ASKER, 10);
+    feed.send(REQUESTER, 10);
     feed.ask(12, 88);
-    assert!(feed.connection.waits(ASKER) && !feed.connection.waits(RESPONDER));
+    assert!(feed.connection.waits(REQUESTER) && !feed.connection.waits(RESPONDER));
     feed.respond(Operation::ReadResponseOnly, 12, 88);
-    assert!(feed.connection.waits(ASKER));
-    feed.told.clear();
+    assert!(feed.connection.waits(REQUESTER));
+    feed.events.clear();
     feed.handle_time(feed.now.time.plus(2_000_001));
-    let expected = [(ASKER, Told::Missing(1)), (ASKER, Told::Read(12)), response(12, 0x1000, false)];
-    assert_eq!(feed.told, expected);
+    let expected =
+        [(REQUESTER, Event::Missing(1)), (REQUESTER, Event::Read(12)), response(12, 0x1000, false)];
+    assert_eq!(feed.events, expected);
     assert_eq!(feed.counted().0.unmatched_responses, 0);
 }
 
 /// A READ response is a fault if the capture has another request at its PSN, or if its PSN is far
 /// outside the window.
 #[test]
-fn responses_that_nobody_asked_for() {
+fn unrequested_responses_are_faults() {
     for judged in [true, false] {
         let mut feed = Feed::begun();
         feed.connection.watch();
         feed.connection.judge(judged);
-        (10..13).for_each(|psn| feed.send(ASKER, psn));
-        feed.told.clear();
+        (10..13).for_each(|psn| feed.send(REQUESTER, psn));
+        feed.events.clear();
         feed.respond(Operation::ReadResponseOnly, 11, 88);
         // This one is before the first PSN in the capture, so its request is unknown.
         feed.respond(Operation::ReadResponseOnly, 9, 88);
         feed.acknowledge(0x7f_0000, ACK);
-        let unasked = (RESPONDER, Told::Faulty(11, Fault::Unasked));
-        let unsent = (RESPONDER, Told::Faulty(0x7f_0000, Fault::Unsent));
-        assert_eq!(feed.told, if judged { vec![unasked, unsent] } else { vec![] });
+        let unasked = (RESPONDER, Event::Faulty(11, Fault::Unasked));
+        let unsent = (RESPONDER, Event::Faulty(0x7f_0000, Fault::Unsent));
+        assert_eq!(feed.events, if judged { vec![unasked, unsent] } else { vec![] });
         assert_eq!(feed.counted().0.unmatched_responses, 2);
     }
 }
 
 /// 600 bytes at a path MTU of 256: 256, 256 and 88.
 #[test]
-fn responses_that_are_not_as_they_were_asked_for() {
+fn response_of_wrong_length_is_a_fault() {
     let mut feed = Feed::begun();
     feed.connection.watch();
     feed.connection.judge(true);
     feed.ask(10, 600);
-    feed.told.clear();
+    feed.events.clear();
     feed.respond(Operation::ReadResponseFirst, 10, 256);
     feed.respond(Operation::ReadResponseLast, 11, 256);
     let fault = Fault::Response { left: 344, index: 1, length: 256 };
     let expected =
-        [response(10, 0x1000, false), (RESPONDER, Told::Faulty(11, fault)), response(11, 0x1100, false)];
-    assert_eq!(feed.told, expected);
+        [response(10, 0x1000, false), (RESPONDER, Event::Faulty(11, fault)), response(11, 0x1100, false)];
+    assert_eq!(feed.events, expected);
 }
 
 /// The path MTU is the payload length of packets that are not the last of their message, both
 /// requests of an end and responses to them.
 #[test]
-fn where_the_path_mtu_shows() {
+fn path_mtu_is_learned_from_first_and_middle_packets() {
     let mut feed = Feed::new();
     feed.ask(10, 3000);
     for (operation, psn, length, path_mtu) in [
@@ -383,28 +387,28 @@ fn where_the_path_mtu_shows() {
         (Operation::ReadResponseFirst, 10, 2048, Some(1024)),
     ] {
         feed.respond(operation, psn, length);
-        assert_eq!(feed.connection.path_mtu(ASKER), path_mtu, "{operation:?}");
+        assert_eq!(feed.connection.path_mtu(REQUESTER), path_mtu, "{operation:?}");
     }
     assert_eq!(feed.connection.path_mtu(RESPONDER), None);
     let mut feed = Feed::new();
     feed.ask(10, 3000);
     feed.respond(Operation::ReadResponseFirst, 10, 512);
-    assert_eq!(feed.connection.path_mtu(ASKER), Some(512));
+    assert_eq!(feed.connection.path_mtu(REQUESTER), Some(512));
     feed.connection.agree_on_path_mtu(Some(1024));
     assert_eq!(End::BOTH.map(|end| feed.connection.path_mtu(end)), [Some(1024); 2]);
 }
 
 /// A response must match the path MTU of the end that sent the request.
 #[test]
-fn packets_are_inspected_with_the_path_mtu_of_their_requests() {
+fn packets_are_checked_against_requester_path_mtu() {
     let mut connection = ReliableConnection::default();
-    connection.begin(ASKER, Psn::new(10), Some(256));
+    connection.begin(REQUESTER, Psn::new(10), Some(256));
     connection.begin(RESPONDER, Psn::new(10), Some(512));
     let seen = Seen { frame: 1, time: Time(0) };
     for (from, operation, right) in [
-        (ASKER, Operation::SendFirst, 256),
+        (REQUESTER, Operation::SendFirst, 256),
         (RESPONDER, Operation::SendFirst, 512),
-        (ASKER, Operation::ReadResponseMiddle, 512),
+        (REQUESTER, Operation::ReadResponseMiddle, 512),
         (RESPONDER, Operation::ReadResponseMiddle, 256),
     ] {
         for length in [256, 512] {
@@ -418,21 +422,21 @@ fn packets_are_inspected_with_the_path_mtu_of_their_requests() {
 
 /// A half-flow of another connection is moved with its READs and the responses seen.
 #[test]
-fn a_half_flow_is_taken_over() {
+fn half_flow_is_moved_with_its_reads() {
     let mut other = Feed::begun();
     other.ask(10, 88);
-    other.send(ASKER, 11);
+    other.send(REQUESTER, 11);
     let mut feed = Feed::new();
-    feed.connection.take(ASKER, &mut other.connection, ASKER);
+    feed.connection.take(REQUESTER, &mut other.connection, REQUESTER);
     feed.respond(Operation::ReadResponseOnly, 10, 88);
-    assert_eq!(feed.told, [response(10, 0x1000, false)]);
-    assert!(feed.connection.is_settled(ASKER, Psn::new(11).into()));
-    assert!(!feed.connection.is_settled(ASKER, Psn::new(12).into()));
+    assert_eq!(feed.events, [response(10, 0x1000, false)]);
+    assert!(feed.connection.is_settled(REQUESTER, Psn::new(11).into()));
+    assert!(!feed.connection.is_settled(REQUESTER, Psn::new(12).into()));
 }
 
 /// Only the end that sent a READ without a path MTU has an unknown next PSN.
 #[test]
-fn what_is_not_known_of_an_end() {
+fn read_without_path_mtu_makes_next_psn_unknown() {
     let mut feed = Feed::new();
     feed.ask(10, 3000);
     assert_eq!(End::BOTH.map(|end| feed.connection.unsure(end)), [1, 0]);
@@ -440,44 +444,44 @@ fn what_is_not_known_of_an_end() {
 
 /// After a connection is closed, a NAK has no frame of its request.
 #[test]
-fn what_a_closed_connection_forgets() {
+fn closed_connection_forgets_recent_requests() {
     let mut feed = Feed::begun();
     feed.connection.watch();
     feed.connection.judge(false);
-    feed.send(ASKER, 10);
+    feed.send(REQUESTER, 10);
     feed.connection.forget_recent_requests();
-    feed.told.clear();
+    feed.events.clear();
     feed.acknowledge(10, 0x60);
-    let refused = Told::Refused { psn: 10, refusal: Refusal::OutOfSequence, request: None };
-    assert_eq!(feed.told, [(RESPONDER, refused)]);
+    let refused = Event::Refused { psn: 10, refusal: Refusal::OutOfSequence, request: None };
+    assert_eq!(feed.events, [(RESPONDER, refused)]);
 }
 
 /// Three READs are outstanding and the responder serves two. The fault is reported with the
 /// response to the first.
 #[test]
-fn more_reads_than_are_served() {
-    for (allowed, is_told) in [(3, false), (2, true)] {
+fn reads_beyond_the_limit_are_a_fault() {
+    for (allowed, is_fault) in [(3, false), (2, true)] {
         let mut feed = Feed::begun();
         feed.connection.watch();
         feed.connection.judge(true);
-        feed.connection.limit_reads(ASKER, allowed);
+        feed.connection.limit_reads(REQUESTER, allowed);
         (10..13).for_each(|psn| feed.ask(psn, 88));
         feed.now.time = feed.now.time.plus(3_000_000);
-        feed.told.clear();
+        feed.events.clear();
         feed.respond(Operation::ReadResponseOnly, 10, 88);
         let fault = Fault::Reads { outstanding: 3, allowed: 2, first: 1, last: 3 };
-        let expected = [(RESPONDER, Told::Faulty(10, fault)), response(10, 0x1000, false)];
-        assert_eq!(feed.told, expected[usize::from(!is_told)..], "{allowed}");
+        let expected = [(RESPONDER, Event::Faulty(10, fault)), response(10, 0x1000, false)];
+        assert_eq!(feed.events, expected[usize::from(!is_fault)..], "{allowed}");
     }
 }
 
 /// An open Send, outstanding READs and early responses each count as memory.
 #[test]
-fn what_takes_up_memory() {
+fn footprint_counts_sends_reads_and_early_responses() {
     let empty = Feed::begun();
     assert_eq!((empty.connection.buffered(), empty.connection.footprint()), (0, 0));
     let takes_memory: [fn(&mut Feed); 3] = [
-        |feed| feed.take(ASKER, Operation::SendFirst, 10, Extension::None, 256),
+        |feed| feed.take(REQUESTER, Operation::SendFirst, 10, Extension::None, 256),
         |feed| feed.ask(10, 88),
         |feed| feed.respond(Operation::ReadResponseOnly, 10, 4096),
     ];
@@ -490,22 +494,23 @@ fn what_takes_up_memory() {
     });
     let least = [256, 64, 4096];
     assert!(each.iter().zip(least).all(|(bytes, least)| *bytes >= least), "{each:?}");
-    // Both ends together.
+    // The sum of both ends.
     let mut feed = Feed::begun();
     feed.take(RESPONDER, Operation::SendFirst, 10, Extension::None, 256);
-    feed.take(ASKER, Operation::SendFirst, 10, Extension::None, 256);
+    feed.take(REQUESTER, Operation::SendFirst, 10, Extension::None, 256);
     assert_eq!(feed.connection.buffered(), 2 * each[0]);
 }
 
 /// A held Send is found at its own end, and the gap before it can be given up.
 #[test]
-fn a_send_that_waits() {
+fn held_send_is_found_at_its_own_end() {
     let mut feed = Feed::begun();
-    feed.send(ASKER, 12);
-    assert_eq!(feed.connection.find_held_send(ASKER, |bytes| bytes == [7; 4]), Some(Psn::new(12)));
-    assert_eq!(feed.connection.find_held_send(ASKER, |bytes| bytes == [8; 4]), None);
+    feed.send(REQUESTER, 12);
+    assert_eq!(feed.connection.find_held_send(REQUESTER, |bytes| bytes == [7; 4]), Some(Psn::new(12)));
+    assert_eq!(feed.connection.find_held_send(REQUESTER, |bytes| bytes == [8; 4]), None);
     assert_eq!(feed.connection.find_held_send(RESPONDER, |_| true), None);
-    let Feed { connection, told, .. } = &mut feed;
-    connection.give_up_before(ASKER, Psn::new(12), &mut |from, delivery| told.push(tell(from, delivery)));
-    assert_eq!(feed.told, [(ASKER, Told::Missing(2)), (ASKER, Told::Send(12))]);
+    let Feed { connection, events, .. } = &mut feed;
+    connection
+        .skip_gaps_before(REQUESTER, Psn::new(12), &mut |from, delivery| events.push(event(from, delivery)));
+    assert_eq!(feed.events, [(REQUESTER, Event::Missing(2)), (REQUESTER, Event::Send(12))]);
 }

@@ -126,7 +126,7 @@ fn run(first: u32, order: &[usize]) -> Vec<Got> {
 const IN_ORDER: [usize; 7] = [0, 1, 2, 3, 4, 5, 6];
 
 /// The deliveries without frame numbers, which depend on the order of the packets.
-fn essence(got: &[Got]) -> Vec<Got> {
+fn without_frames(got: &[Got]) -> Vec<Got> {
     got.iter()
         .cloned()
         .map(|got| match got {
@@ -137,7 +137,7 @@ fn essence(got: &[Got]) -> Vec<Got> {
 }
 
 #[test]
-fn messages_across_the_wrap() {
+fn messages_are_assembled_across_psn_wrap() {
     // The PSN wraps inside the first Send, and at other points of the conversation.
     for first in (0xff_fff8..=0xff_ffff).chain([0, 0x7f_fffd]) {
         let got = run(first, &IN_ORDER);
@@ -157,33 +157,33 @@ fn messages_across_the_wrap() {
 }
 
 #[test]
-fn a_last_before_its_first_at_the_start_of_a_capture() {
+fn last_packet_before_first_is_held_at_capture_start() {
     let all = conversation(100);
     let mut feed = Feed::new();
     [2, 0, 1, 3, 4, 5, 6].iter().for_each(|index| feed.take(all[*index]));
     feed.finish();
-    assert_eq!(essence(&feed.got), essence(&run(100, &IN_ORDER)));
+    assert_eq!(without_frames(&feed.got), without_frames(&run(100, &IN_ORDER)));
 }
 
 #[test]
-fn a_capture_that_starts_inside_a_message_says_nothing_of_it() {
+fn message_begun_before_capture_is_not_delivered() {
     let all = conversation(100);
     let mut feed = Feed::new();
     [4, 5, 6].iter().for_each(|index| feed.take(all[*index]));
-    assert_eq!(essence(&feed.got), essence(&run(100, &IN_ORDER)[4..]));
+    assert_eq!(without_frames(&feed.got), without_frames(&run(100, &IN_ORDER)[4..]));
     assert_eq!(feed.requests.expected(), Some(Psn::new(107)));
 }
 
 #[test]
-fn going_back_to_a_lost_packet_repeats_nothing() {
+fn retransmission_delivers_each_message_once() {
     // Packet 1 is lost before or after the capture point. The sender goes back to it.
     for order in [&[0usize, 1, 2, 3, 1, 2, 3, 4, 5, 6][..], &[0, 2, 3, 1, 2, 3, 4, 5, 6]] {
-        assert_eq!(essence(&run(5, order)), essence(&run(5, &IN_ORDER)), "{order:?}");
+        assert_eq!(without_frames(&run(5, order)), without_frames(&run(5, &IN_ORDER)), "{order:?}");
     }
 }
 
 #[test]
-fn one_packet_missing_inside_a_send_is_a_hole_of_known_length() {
+fn one_missing_packet_is_a_gap_of_known_length() {
     let got = run(5, &[0, 2, 3, 4, 5, 6]);
     assert_eq!(got[0], Got::Missing(1));
     let expected =
@@ -192,7 +192,7 @@ fn one_packet_missing_inside_a_send_is_a_hole_of_known_length() {
 }
 
 #[test]
-fn what_is_missing_may_hide_the_end_of_a_send() {
+fn several_missing_packets_may_hide_the_end_of_a_send() {
     // Of PSNs 5 to 11 the capture has 5 and 8. The Send may have ended at 6.
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(5), Some(256));
@@ -204,14 +204,14 @@ fn what_is_missing_may_hide_the_end_of_a_send() {
 }
 
 #[test]
-fn a_write_goes_on_behind_a_gap() {
+fn write_continues_after_a_gap() {
     let got = run(5, &[0, 1, 2, 3, 5, 6]);
     assert_eq!(got[2], Got::Missing(1));
     assert_eq!(got[3], Got::Write { address: 0x1200, bytes: vec![6; 88] });
 }
 
 #[test]
-fn what_the_receiver_acknowledged_will_not_be_sent_again() {
+fn acknowledged_gap_is_given_up() {
     let all = conversation(5);
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(5), Some(256));
@@ -224,14 +224,14 @@ fn what_the_receiver_acknowledged_will_not_be_sent_again() {
     feed.acknowledge(11);
     assert_eq!(feed.got[1], Got::Missing(1));
     assert_eq!(feed.got[2..4], [Got::Unplaced(256), Got::Unplaced(88)]);
-    // A packet that arrives afterwards is late. If it is a whole message, it is still delivered.
+    // A packet that arrives afterwards is late. If it is a complete message, it is still delivered.
     feed.requests.begin(Psn::new(12), Some(256));
     feed.take(sent(Operation::SendOnly, 8, 9, 1));
     assert!(matches!(feed.got.last(), Some(Got::Send { bytes, .. }) if bytes == &[9]));
 }
 
 #[test]
-fn a_read_takes_up_the_psns_of_its_responses() {
+fn read_covers_the_psns_of_its_responses() {
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(0xff_fffe), Some(1024));
     feed.take(Sent { reth: reth(0, 3000), ..sent(Operation::ReadRequest, 0xff_fffe, 0, 0) });
@@ -243,7 +243,7 @@ fn a_read_takes_up_the_psns_of_its_responses() {
 }
 
 #[test]
-fn without_a_path_mtu_a_read_leaves_the_next_psn_open() {
+fn next_psn_after_a_read_is_unknown_without_path_mtu() {
     let mut feed = Feed::new();
     feed.take(Sent { reth: reth(0, 3000), ..sent(Operation::ReadRequest, 10, 0, 0) });
     feed.take(sent(Operation::SendOnly, 13, 1, 1));
@@ -254,7 +254,7 @@ fn without_a_path_mtu_a_read_leaves_the_next_psn_open() {
 
 /// A snap length of 68 bytes cuts the RETH.
 #[test]
-fn a_read_whose_reth_was_cut_leaves_the_next_psn_open() {
+fn next_psn_after_a_read_is_unknown_without_reth() {
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(10), Some(1024));
     feed.take(sent(Operation::ReadRequest, 10, 0, 0));
@@ -264,7 +264,7 @@ fn a_read_whose_reth_was_cut_leaves_the_next_psn_open() {
 }
 
 #[test]
-fn a_queue_pair_with_a_new_life() {
+fn reused_queue_pair_starts_at_a_new_psn() {
     let mut feed = Feed::new();
     feed.take(sent(Operation::SendOnly, 10, 1, 1));
     feed.take(sent(Operation::SendOnly, 0x70_0000, 2, 1));
@@ -276,7 +276,7 @@ fn a_queue_pair_with_a_new_life() {
 /// A packet that fills a gap counts as reordered, not the packets that came before it. A gap that
 /// is never filled has no reordered packet.
 #[test]
-fn only_what_fills_a_gap_is_reordered() {
+fn only_packets_that_fill_a_gap_are_reordered() {
     let all: Vec<_> = (10..16).map(|psn| sent(Operation::SendOnly, psn, 1, 1)).collect();
     for (order, reordered, first) in [
         (vec![0, 2, 3, 4, 5], 0, None),
@@ -305,7 +305,7 @@ fn only_what_fills_a_gap_is_reordered() {
 }
 
 #[test]
-fn a_storm_of_packets_ahead_is_bounded() {
+fn held_packets_are_bounded() {
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(0), Some(256));
     feed.acknowledge(0xff_fff0);
@@ -335,17 +335,17 @@ fn any_operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn any_reordering_and_repetition_comes_to_the_same(
+    fn deliveries_do_not_depend_on_packet_order(
         first in 0u32..Psn::MODULUS,
         order in Just(IN_ORDER.to_vec()).prop_shuffle(),
         repeated in proptest::collection::vec(0usize..7, 0..7),
     ) {
         let order: Vec<usize> = order.into_iter().chain(repeated).collect();
-        prop_assert_eq!(essence(&run(first, &order)), essence(&run(first, &IN_ORDER)));
+        prop_assert_eq!(without_frames(&run(first, &order)), without_frames(&run(first, &IN_ORDER)));
     }
 
     #[test]
-    fn any_packets_at_all(packets in proptest::collection::vec((any_operation(), 0u32..40, any::<bool>(), 0u32..300), 0..60)) {
+    fn random_packets_leave_nothing_held(packets in proptest::collection::vec((any_operation(), 0u32..40, any::<bool>(), 0u32..300), 0..60)) {
         let mut feed = Feed::new();
         for (operation, psn, acknowledge, length) in packets {
             let with_reth = matches!(operation, Operation::WriteFirst | Operation::WriteOnly | Operation::ReadRequest);
@@ -369,7 +369,7 @@ fn watched(announced: Option<u32>, packets: &[Sent]) -> Vec<(u32, Option<Fault>)
     if let Some(first) = announced {
         requests.begin(Psn::new(first), Some(256));
     }
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for (frame, sent) in (1..).zip(packets) {
         let payload = vec![sent.fill; sent.length as usize];
         let packet = Packet {
@@ -382,22 +382,22 @@ fn watched(announced: Option<u32>, packets: &[Sent]) -> Vec<(u32, Option<Fault>)
         };
         requests.handle(&packet, &mut |delivery| match delivery {
             Delivery::Repeated(Repetition { position, first: Some(first), .. }) if first.frame < frame => {
-                told.push((position.number(), None));
+                events.push((position.number(), None));
             }
-            Delivery::Faulty { position, fault, .. } => told.push((position.number(), Some(fault))),
+            Delivery::Faulty { position, fault, .. } => events.push((position.number(), Some(fault))),
             _ => {}
         });
     }
-    told
+    events
 }
 
 #[test]
-fn what_goes_on_with_nothing_or_begins_too_early_is_told_once() {
+fn order_and_length_faults_are_reported_once() {
     use Operation::*;
     let write = |operation, psn, length| Sent { reth: reth(0x1000, 600), ..sent(operation, psn, 1, length) };
     let order = Some(Fault::Order);
-    type Told<'a> = &'a [(u32, Option<Fault>)];
-    let cases: [(&[Sent], Told<'_>); 7] = [
+    type Expected<'a> = &'a [(u32, Option<Fault>)];
+    let cases: [(&[Sent], Expected<'_>); 7] = [
         (&[sent(SendFirst, 10, 1, 256), sent(SendMiddle, 11, 1, 256), sent(SendLast, 12, 1, 9)], &[]),
         (
             &[sent(SendMiddle, 10, 1, 256), sent(SendMiddle, 11, 1, 256), sent(SendLast, 12, 1, 9)],
@@ -422,7 +422,7 @@ fn what_goes_on_with_nothing_or_begins_too_early_is_told_once() {
 }
 
 #[test]
-fn nothing_is_told_of_a_message_whose_beginning_is_not_known() {
+fn message_of_unknown_start_is_no_fault() {
     use Operation::*;
     let packets = [sent(SendMiddle, 11, 1, 256), sent(SendLast, 12, 1, 9), sent(SendOnly, 13, 1, 9)];
     assert_eq!(watched(None, &packets), [], "the capture starts in the middle");
@@ -430,7 +430,7 @@ fn nothing_is_told_of_a_message_whose_beginning_is_not_known() {
 }
 
 #[test]
-fn repetitions_are_told_with_the_first() {
+fn repeated_packets_reference_the_first_sighting() {
     use Operation::*;
     let packets = [
         sent(SendOnly, 0xff_ffff, 1, 9),
@@ -444,12 +444,12 @@ fn repetitions_are_told_with_the_first() {
 
 /// A READ request has no payload. The bytes that it asks for are in its responses.
 #[test]
-fn a_repeated_read_request_has_no_payload() {
+fn repeated_read_request_has_no_payload() {
     let request = Sent { reth: reth(0x1000, 65_536), ..sent(Operation::ReadRequest, 10, 0, 0) };
     let mut requests = Requests::default();
     requests.watch();
     requests.begin(Psn::new(10), Some(256));
-    let mut told = Vec::new();
+    let mut repeated = Vec::new();
     for frame in 1..=2 {
         let packet = Packet {
             seen: Seen { frame, time: Time(frame as i64) },
@@ -461,19 +461,19 @@ fn a_repeated_read_request_has_no_payload() {
         };
         requests.handle(&packet, &mut |delivery| {
             if let Delivery::Repeated(repetition) = delivery {
-                told.push((repetition.seen.frame, repetition.bytes, repetition.asked));
+                repeated.push((repetition.seen.frame, repetition.bytes, repetition.read_length));
             }
         });
     }
-    assert_eq!(told, [(2, 0, 65_536)]);
+    assert_eq!(repeated, [(2, 0, 65_536)]);
 }
 
 #[test]
-fn the_first_request_has_the_announced_psn_or_one_behind_it() {
+fn first_request_outside_announced_psn_window_is_a_fault() {
     use Operation::SendOnly;
-    for (psn, is_told) in [(0, false), (5, false), (0xff_ffff, true), (0x80_0000, true), (0x0f_0000, true)] {
-        let told = watched(Some(0), &[sent(SendOnly, psn, 1, 9)]);
-        let starts = told.iter().any(|(_, fault)| matches!(fault, Some(Fault::Start { .. })));
-        assert_eq!(starts, is_told, "{psn:#x}: {told:?}");
+    for (psn, is_fault) in [(0, false), (5, false), (0xff_ffff, true), (0x80_0000, true), (0x0f_0000, true)] {
+        let events = watched(Some(0), &[sent(SendOnly, psn, 1, 9)]);
+        let has_fault = events.iter().any(|(_, fault)| matches!(fault, Some(Fault::Start { .. })));
+        assert_eq!(has_fault, is_fault, "{psn:#x}: {events:?}");
     }
 }

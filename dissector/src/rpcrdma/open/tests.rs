@@ -47,7 +47,7 @@ fn put(open: &mut Open, index: usize, start: u64, bytes: &[u8], budget: usize) -
 
 /// The budget may be used up to its last byte. Bytes that the stream has already cost nothing.
 #[test]
-fn a_message_that_just_fits() {
+fn message_may_use_budget_to_last_byte() {
     for (budget, expected) in [(101, Ok(100)), (100, Ok(100)), (99, Err(Part::ReplyChunk))] {
         let mut open = with_reply_chunk(&[(7, 600)]);
         assert_eq!(put(&mut open, 0, 0, &[7; 100], budget), expected, "{budget}");
@@ -60,7 +60,7 @@ fn a_message_that_just_fits() {
 
 /// The lists of ranges that moved out of order, and of captured ranges, count as memory.
 #[test]
-fn what_moves_out_of_order_is_counted() {
+fn out_of_order_ranges_count_as_memory() {
     let mut open = with_reply_chunk(&[(7, 6000)]);
     assert_eq!(put(&mut open, 0, 0, &[7; 100], BUDGET), Ok(100));
     assert_eq!(open.scattered, 0, "in order it costs nothing");
@@ -75,7 +75,7 @@ fn what_moves_out_of_order_is_counted() {
 
 /// A message is parsed up to its first gap. Segments used in part leave no gap.
 #[test]
-fn a_message_ends_at_its_first_hole() {
+fn message_ends_at_first_hole() {
     for (first, used, message) in [
         // Of 8 bytes in the first segment, all arrived, or the 6 that the reply returns, or only 5.
         (&b"abcdefgh"[..], [8, 4], &b"abcdefghijkl"[..]),

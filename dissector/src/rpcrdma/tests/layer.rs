@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::exchange::Step;
-use crate::observation::{Astray, Observation};
+use crate::observation::{Mismatch, Observation};
 use crate::rdma::{MemoryRange, Placement, Position};
 use crate::record::Time;
 use crate::roomy::room;
@@ -22,18 +22,18 @@ struct Layer {
     /// The last packet.
     seen: Seen,
     ended: Vec<Transaction>,
-    told: Vec<Saw>,
+    noted: Vec<Noted>,
 }
 
 /// A part of an observation, with the frame of its packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Saw {
+enum Noted {
     /// The sender, the kind, whether the Send shows its kind, and the identity of the outstanding
     /// call with its XID.
     Sent(u64, End, Kind, bool, Option<CallIdentity>),
     RolesKnown(u64),
     /// The first byte outside the advertised memory, and the reason.
-    Stray(u64, Astray),
+    Unmatched(u64, Mismatch),
 }
 
 fn segment(handle: u32, length: u32, offset: u64) -> Segment {
@@ -85,23 +85,25 @@ impl Layer {
         peers.speaks_rpc = Some(true);
         transactions.number(&mut peers);
         let seen = Seen { frame: 0, time: Time(0) };
-        Layer { transactions, peers, seen, ended: Vec::new(), told: Vec::new() }
+        Layer { transactions, peers, seen, ended: Vec::new(), noted: Vec::new() }
     }
 
     fn step<R>(
         &mut self,
         step: impl FnOnce(&mut Transactions, &mut Peers, &mut dyn FnMut(Event<'_>)) -> R,
     ) -> R {
-        let Layer { transactions, peers, seen, ended, told } = self;
+        let Layer { transactions, peers, seen, ended, noted } = self;
         let frame = seen.frame;
         step(transactions, peers, &mut |event| match event {
             Event::Transaction(transaction) => ended.push(transaction.clone()),
-            Event::Observation(Observation { what, .. }) => match what {
+            Event::Observation(Observation { kind, .. }) => match kind {
                 Observed::Sent(sent) => {
-                    told.push(Saw::Sent(frame, sent.from, sent.kind, sent.told, sent.earlier));
+                    noted.push(Noted::Sent(frame, sent.from, sent.kind, sent.is_explicit, sent.earlier));
                 }
-                Observed::RolesKnown => told.push(Saw::RolesKnown(frame)),
-                Observed::Stray(stray) => told.push(Saw::Stray(stray.address, stray.astray)),
+                Observed::RolesKnown => noted.push(Noted::RolesKnown(frame)),
+                Observed::Unmatched(unmatched) => {
+                    noted.push(Noted::Unmatched(unmatched.address, unmatched.mismatch))
+                }
                 _ => {}
             },
             _ => {}
@@ -179,17 +181,17 @@ impl Layer {
     }
 
     fn sent(&self) -> Vec<(u64, Kind, bool)> {
-        let sent = |it: &Saw| match *it {
-            Saw::Sent(frame, _, kind, told, _) => Some((frame, kind, told)),
+        let sent = |it: &Noted| match *it {
+            Noted::Sent(frame, _, kind, is_explicit, _) => Some((frame, kind, is_explicit)),
             _ => None,
         };
-        self.told.iter().filter_map(sent).collect()
+        self.noted.iter().filter_map(sent).collect()
     }
 }
 
 /// A transaction that has ended leaves no counts, bytes or advertised memory.
 #[test]
-fn what_ends_leaves_nothing_behind() {
+fn ended_transaction_leaves_no_state() {
     let mut layer = Layer::new(Keep { steps: true, contents: true }, Observe::Nothing);
     let (call, reply) = (segment(7, 40, 0x1000), segment(8, 100, 0x2000));
     let header = Builder { reply: Some(vec![reply]), ..long_call(1, call) };
@@ -216,7 +218,7 @@ fn what_ends_leaves_nothing_behind() {
 
 /// The list of steps counts with its capacity, however often it is counted.
 #[test]
-fn what_is_kept_is_weighed() {
+fn kept_steps_count_with_list_capacity() {
     let mut layer = Layer::new(Keep { steps: true, contents: false }, Observe::Nothing);
     let chunks: Vec<_> = (0..5).map(|index| segment(10 + index, 100, 0)).collect();
     layer.send(CLIENT, &call_with(1, &chunks));
@@ -235,7 +237,7 @@ fn what_is_kept_is_weighed() {
 
 /// The slot is reused at once. Late packets of the ended transaction do not count for the next one.
 #[test]
-fn what_comes_late_is_of_no_other_transaction() {
+fn late_ack_does_not_count_for_reused_slot() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     let first = layer.send(CLIENT, &msg(1, 0)).1.unwrap();
     layer.send(SERVER, &msg(1, 1));
@@ -249,7 +251,7 @@ fn what_comes_late_is_of_no_other_transaction() {
 
 /// An acknowledgement of a call counts if it precedes the reply. A TCP segment may be both.
 #[test]
-fn a_call_is_not_acknowledged_by_its_own_reply() {
+fn ack_in_reply_does_not_acknowledge_call() {
     for (before, expected) in [(1, Some(2)), (0, None)] {
         let mut layer = Layer::new(NOTHING, Observe::Nothing);
         let call = layer.send(CLIENT, &msg(1, 0)).1.unwrap();
@@ -265,14 +267,14 @@ fn a_call_is_not_acknowledged_by_its_own_reply() {
 /// A TCP segment with the first RDMA operation also acknowledges the call. That does not show when
 /// the call arrived, whichever of the two is processed first.
 #[test]
-fn a_call_is_not_acknowledged_by_its_first_rdma_operation() {
-    for (behind, expected) in [(0, None), (1, Some(2))] {
+fn ack_in_first_rdma_operation_does_not_acknowledge_call() {
+    for (offset, expected) in [(0, None), (1, Some(2))] {
         for is_acknowledged_first in [true, false] {
             let mut layer = Layer::new(NOTHING, Observe::Nothing);
             let target = segment(7, 100, 0);
             let call = layer.send(CLIENT, &call_with(1, &[target])).1.unwrap();
             let seen = Seen { frame: layer.seen.frame + 1, ..layer.seen };
-            layer.seen.frame += behind;
+            layer.seen.frame += offset;
             if is_acknowledged_first {
                 layer.transactions.note_acknowledged(call, seen, &layer.peers);
             }
@@ -289,17 +291,17 @@ fn a_call_is_not_acknowledged_by_its_first_rdma_operation() {
 /// Ended transactions stay in the order until it has twice the maximum of open ones. Then only they
 /// are removed.
 #[test]
-fn the_order_is_swept() {
+fn ended_transactions_are_swept_from_order() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     let stays = layer.send(CLIENT, &msg(0, 0)).1.unwrap();
     let (call, reply) = (msg(1, 0), msg(1, 1));
-    let behind = 10;
-    for _ in 1..2 * MOST_OPEN + behind {
+    let extra = 10;
+    for _ in 1..2 * MOST_OPEN + extra {
         layer.send(CLIENT, &call);
         layer.send(SERVER, &reply);
         layer.ended.clear();
     }
-    assert_eq!(layer.transactions.order.len(), 1 + behind);
+    assert_eq!(layer.transactions.order.len(), 1 + extra);
     assert_eq!(layer.transactions.order[0], stays);
     assert_eq!(layer.transactions.all_open(|_| Some(&layer.peers)).count(), 1);
 }
@@ -307,11 +309,11 @@ fn the_order_is_swept() {
 /// RDMA Writes before a reply without a call belong to the chunks that it returns, unless some of
 /// them may have been dropped.
 #[test]
-fn a_reply_claims_what_was_written_for_it() {
+fn reply_without_call_claims_writes_to_its_chunks() {
     let returned = segment(7, 100, 0x1000);
     let part = |start: u64, length: u32| Segment { length, offset: returned.offset + start, ..returned };
     let lacks = |start, end| vec![Missing { part: Part::WriteChunk(0), start, end: Some(end) }];
-    for (what, written, forgot, claimed, missing) in [
+    for (name, written, forgot, claimed, missing) in [
         ("all of it", vec![part(0, 100)], false, 100, vec![]),
         ("all of it, and other writes were dropped", vec![part(0, 100)], true, 100, vec![]),
         ("in two packets", vec![part(0, 50), part(50, 50)], true, 100, vec![]),
@@ -326,16 +328,16 @@ fn a_reply_claims_what_was_written_for_it() {
         layer.send(SERVER, &reply_with(1, &[returned]));
         let [ended] = &layer.ended[..] else { panic!("one transaction") };
         assert_eq!(ended.outcome, Outcome::NoCall);
-        assert_eq!(ended.timing.written_bytes, claimed, "{what}");
-        assert_eq!(ended.reply.as_ref().unwrap().missing, missing, "{what}");
+        assert_eq!(ended.timing.written_bytes, claimed, "{name}");
+        assert_eq!(ended.reply.as_ref().unwrap().missing, missing, "{name}");
         let packets = if claimed > 0 { written.len() as u64 } else { 0 };
-        assert_eq!(layer.transactions.take_claimed(), packets, "{what}");
+        assert_eq!(layer.transactions.take_claimed(), packets, "{name}");
     }
 }
 
 /// RDMA Writes before a call advertised its memory do not belong to it.
 #[test]
-fn a_reply_to_a_call_claims_nothing() {
+fn reply_to_known_call_claims_no_earlier_writes() {
     let chunk = segment(7, 100, 0x1000);
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     layer.write_unclaimed(chunk);
@@ -350,7 +352,7 @@ fn a_reply_to_a_call_claims_nothing() {
 /// The packets of one message go to one segment, even if another call advertises some of the same
 /// memory. A new message goes to the segment at its address.
 #[test]
-fn a_packet_goes_where_the_one_before_it_went() {
+fn packets_of_one_message_go_to_one_segment() {
     let (large, small, apart) = (segment(7, 0x1000, 0x1000), segment(7, 0x100, 0x1800), segment(8, 16, 0));
     for (first, expected) in [(segment(7, 0x800, 0x1000), [0x800 + 0x100, 0]), (apart, [0, 0x100])] {
         let mut layer = Layer::new(NOTHING, Observe::Nothing);
@@ -369,7 +371,7 @@ fn a_packet_goes_where_the_one_before_it_went() {
 
 /// An RDMA WRITE may span adjacent segments, but only those to be written.
 #[test]
-fn a_write_that_goes_on_in_memory_to_be_read() {
+fn write_does_not_continue_into_read_segment() {
     let (written, read) = (segment(7, 100, 0x1000), segment(7, 100, 0x1064));
     let call = Builder {
         reads: vec![ReadSegment { position: 40, target: read }],
@@ -387,7 +389,7 @@ fn a_write_that_goes_on_in_memory_to_be_read() {
 /// The Payload stream of an RDMA_MSG is in the Send. If the capture cut it within the Read list, no
 /// other stream is parsed.
 #[test]
-fn a_reply_that_was_cut_in_its_header_is_not_read() {
+fn reply_cut_in_its_header_is_not_parsed() {
     let answer = Builder {
         reads: vec![ReadSegment { position: 0, target: segment(7, 40, 0) }],
         ..header(1, Procedure::Msg)
@@ -404,7 +406,7 @@ fn a_reply_that_was_cut_in_its_header_is_not_read() {
 /// A Send with Invalidate invalidates the memory of one handle (RFC 8166, section 3.3.2.2), and not
 /// the other memory of its transaction.
 #[test]
-fn what_was_invalidated_is_one_handle() {
+fn send_with_invalidate_invalidates_one_handle() {
     let (gone, stays) = (segment(7, 100, 0x1000), segment(8, 100, 0x2000));
     let mut layer = Layer::new(NOTHING, Observe::All);
     layer.send(CLIENT, &call_with(1, &[gone, stays]));
@@ -412,8 +414,10 @@ fn what_was_invalidated_is_one_handle() {
     layer.send_invalidating(SERVER, &msg(2, 1), Some(gone.handle));
     layer.begin_write(stays);
     layer.begin_write(gone);
-    let stray: Vec<_> = layer.told.iter().filter(|it| matches!(it, Saw::Stray(..))).collect();
-    let [Saw::Stray(0x1000, Astray::Invalidated(revoked))] = stray[..] else { panic!("{stray:?}") };
+    let unmatched: Vec<_> = layer.noted.iter().filter(|it| matches!(it, Noted::Unmatched(..))).collect();
+    let [Noted::Unmatched(0x1000, Mismatch::Invalidated(revoked))] = unmatched[..] else {
+        panic!("{unmatched:?}")
+    };
     assert_eq!((revoked.rkey, revoked.xid, revoked.advertiser.xid), (gone.handle, Xid(2), Xid(1)));
     assert_eq!((revoked.seen.frame, revoked.since.frame), (3, 1));
 }
@@ -421,7 +425,7 @@ fn what_was_invalidated_is_one_handle() {
 /// Other messages are also reported if the connection carries RPC-over-RDMA and observations are
 /// enabled.
 #[test]
-fn a_send_that_is_too_short_for_a_header() {
+fn send_too_short_for_header_is_reported_as_other() {
     for (observe, speaks_rpc, expected) in [
         (Observe::All, Some(true), vec![(1, Kind::Other, false)]),
         (Observe::Events, Some(true), vec![(1, Kind::Other, false)]),
@@ -438,22 +442,22 @@ fn a_send_that_is_too_short_for_a_header() {
 
 /// An RDMA_NOMSG is certainly a call only if it has a Read list that was captured completely.
 #[test]
-fn whether_a_long_call_says_what_it_is() {
+fn long_call_is_certain_only_with_complete_read_list() {
     let long = message(&long_call(1, segment(7, 40, 0)), &[]);
     let bare = message(&header(1, Procedure::Nomsg), &[]);
     // One Read segment, cut where the next one may start.
     let cut = &long[..16 + 4 + 20];
-    for (bytes, told) in [(&long[..], true), (&bare, false), (cut, false)] {
+    for (bytes, is_explicit) in [(&long[..], true), (&bare, false), (cut, false)] {
         let mut layer = Layer::new(NOTHING, Observe::All);
         layer.send(CLIENT, bytes);
-        assert_eq!(layer.sent(), [(1, Kind::Call, told)], "{bytes:?}");
+        assert_eq!(layer.sent(), [(1, Kind::Call, is_explicit)], "{bytes:?}");
     }
 }
 
-/// The judge compares a call with the outstanding one of its XID: by the call in the Send, or by
-/// the whole Send of a Long Call.
+/// With [`Observe::All`], a call whose XID is outstanding is reported with the identity of the
+/// outstanding call: from the call in the Send, or from the complete Send of a Long Call.
 #[test]
-fn what_the_outstanding_call_calls() {
+fn repeated_call_is_reported_with_outstanding_call() {
     let short = message(&header(1, Procedure::Msg), &[1, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
     let long = message(&long_call(1, segment(7, 40, 0)), &[]);
     for (call, in_send) in [(&short, true), (&long, false)] {
@@ -463,10 +467,10 @@ fn what_the_outstanding_call_calls() {
             layer.send(CLIENT, call);
             layer.send(SERVER, &msg(1, 1));
             let earlier: Vec<_> = layer
-                .told
+                .noted
                 .iter()
                 .filter_map(|it| match it {
-                    Saw::Sent(_, _, _, _, earlier) => Some(*earlier),
+                    Noted::Sent(_, _, _, _, earlier) => Some(*earlier),
                     _ => None,
                 })
                 .collect();
@@ -482,7 +486,7 @@ fn what_the_outstanding_call_calls() {
 /// The requester is reported when it becomes known. A call in a Send shows it before any report,
 /// and a Long Call at its end.
 #[test]
-fn roles_become_known_once() {
+fn roles_are_reported_once() {
     let chunk = segment(7, 40, 0x1000);
     let run = |observe: Observe, requester: Option<End>| {
         let mut layer = Layer::new(NOTHING, observe);
@@ -496,18 +500,18 @@ fn roles_become_known_once() {
             layer.send(SERVER, &msg(xid, 1));
         }
         assert_eq!(layer.peers.requester, Some(CLIENT));
-        layer.told.retain(|it| matches!(it, Saw::RolesKnown(_)));
-        layer.told
+        layer.noted.retain(|it| matches!(it, Noted::RolesKnown(_)));
+        layer.noted
     };
     // Frame 1 is the reply without its call, frame 4 the reply to the first Long Call.
-    assert_eq!(run(Observe::All, None), [Saw::RolesKnown(4)]);
+    assert_eq!(run(Observe::All, None), [Noted::RolesKnown(4)]);
     assert_eq!(run(Observe::All, Some(CLIENT)), []);
     assert_eq!(run(Observe::Nothing, None), []);
 }
 
 /// Segments of one Position are one chunk (RFC 8166, section 4.3.1). Any interleaving is noted.
 #[test]
-fn read_chunks_that_are_interleaved() {
+fn interleaved_read_chunks_are_noted() {
     for (positions, interleaved, chunks) in [
         (&[40, 40, 48][..], false, 2),
         (&[40, 48, 40], true, 2),
@@ -526,7 +530,7 @@ fn read_chunks_that_are_interleaved() {
 /// The route from the calling host to the other one, shown by either half-flow, with the IP
 /// addresses of a REQ.
 #[test]
-fn the_route_of_a_transaction() {
+fn route_leads_from_caller_to_other_host() {
     let host = |number: u32| IpAddr::from(Ipv4Addr::from(number));
     let flow = |from: u32, to: u32| FlowKey {
         source: host(from).into(),
@@ -552,7 +556,7 @@ fn the_route_of_a_transaction() {
 /// The TCP segment with the first RDMA operation also acknowledges the call. That shows nothing of
 /// the time in which the call arrived.
 #[test]
-fn a_call_is_not_acknowledged_by_its_first_operation() {
+fn ack_in_first_write_does_not_acknowledge_call() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     let chunk = segment(1, 64, 0);
     let call = layer.send(CLIENT, &call_with(1, &[chunk])).1.unwrap();

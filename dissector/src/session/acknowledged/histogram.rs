@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_in_the_range_of_its_counter() {
+    fn time_is_in_range_of_its_counter() {
         let edges = (0..40).flat_map(|power| [(1_u64 << power) - 1, 1 << power, (1 << power) + 1]);
         for time in (0..5_000).chain(edges) {
             let (first, width) = range(index(time));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn least_and_median() {
+    fn summary_has_minimum_and_median() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.summary(), None);
         for time in [900, 1_000, 1_000_000_000_000] {

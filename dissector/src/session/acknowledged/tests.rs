@@ -25,7 +25,7 @@ fn waiting(psns: &[u32]) -> Vec<u32> {
 /// been acknowledged already. A larger distance than a sender can be ahead means that the queue
 /// pair was reused.
 #[test]
-fn the_sends_that_wait_for_their_ack() {
+fn sends_wait_for_acks_in_order() {
     assert_eq!(waiting(&[10, 11, 15]), [10, 11, 15]);
     assert_eq!(waiting(&[10, 12, 11]), [10, 12]);
     assert_eq!(waiting(&[10, 12, 12]), [10, 12], "a repetition");

@@ -1,7 +1,7 @@
 //! `nfs_argop4`: the arguments of each operation.
 
 use super::super::Outcome;
-use super::super::state::Said;
+use super::super::state::FactKind;
 use super::super::walk::Walk;
 use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, FHSIZE, TIME, VERIFIER, longest_attributes, two_flags};
 use core::num::NonZeroU16;
@@ -9,7 +9,7 @@ use rdmascope_wire::nfs::open_claim_type4;
 
 pub(super) fn close(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
-    walk.names()
+    walk.argument_stateid()
 }
 
 pub(super) fn commit(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -45,15 +45,15 @@ pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
     let owner = if walk.bool()? {
         walk.skip(4)?;
-        walk.names()?;
+        walk.argument_stateid()?;
         walk.skip(4)?;
         Some(walk.lock_owner()?)
     } else {
-        walk.names()?;
+        walk.argument_stateid()?;
         walk.skip(4)?;
         None
     };
-    walk.facts.add(Said::Locks { kind, owner });
+    walk.facts.add(FactKind::Lock { kind, owner });
     Ok(())
 }
 
@@ -66,7 +66,7 @@ pub(super) fn lockt(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn locku(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.lock_type()?;
     walk.skip(4)?;
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.range()
 }
 
@@ -90,28 +90,28 @@ pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
         }
     }
     let claim = walk.u32()?;
-    walk.facts.add(Said::Opens { client, claim });
+    walk.facts.add(FactKind::Open { client, claim });
     match claim {
         open_claim_type4::NULL | open_claim_type4::DELEGATE_PREV => walk.file_name(),
         // An open_delegation_type4, with those of RFC 9754.
         open_claim_type4::PREVIOUS => walk.constant(0..=5).map(|_| ()),
         open_claim_type4::DELEGATE_CUR => {
-            walk.names()?;
+            walk.argument_stateid()?;
             walk.file_name()
         }
         open_claim_type4::FH | open_claim_type4::DELEG_PREV_FH => Ok(()),
-        open_claim_type4::DELEG_CUR_FH => walk.names(),
+        open_claim_type4::DELEG_CUR_FH => walk.argument_stateid(),
         _ => Err(walk.no_such_arm()),
     }
 }
 
 pub(super) fn open_confirm(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.skip(4)
 }
 
 pub(super) fn open_downgrade(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.skip(4)?;
     walk.shares()
 }
@@ -122,7 +122,7 @@ pub(super) fn putfh(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// READ and READ_PLUS.
 pub(super) fn read(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.offset()?;
     walk.count()
 }
@@ -139,7 +139,7 @@ pub(super) fn rename(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.settable_attributes()
 }
 
@@ -151,7 +151,7 @@ pub(super) fn setclientid(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn write(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.offset()?;
     walk.operation.stable[0] = walk.stable()?;
     walk.operation.count = Some(walk.argument_item()?.into());
@@ -186,10 +186,10 @@ pub(super) fn create_session(walk: &mut Walk<'_, '_>) -> Outcome {
     let flags = walk.u32()?;
     walk.backchannel().offered = Some(flags & CONN_BACK_CHAN != 0);
     walk.channel_attributes()?;
-    let asked = walk.channel_attributes()?;
+    let requested = walk.channel_attributes()?;
     let program = walk.u32()?;
     let backchannel = walk.backchannel();
-    (backchannel.asked, backchannel.program) = (Some(asked), Some(program));
+    (backchannel.requested, backchannel.program) = (Some(requested), Some(program));
     walk.each(callback_security)
 }
 
@@ -214,7 +214,7 @@ pub(super) fn getdevicelist(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn layoutcommit(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
     walk.flag()?;
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.optional(8)?;
     walk.optional(TIME)?;
     walk.typed_body()
@@ -224,10 +224,10 @@ pub(super) fn layoutget(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.flag()?;
     walk.skip(4)?;
     let mode = walk.layout_mode()?;
-    walk.facts.add(Said::Layout { mode, extent: 1 });
+    walk.facts.add(FactKind::Layout { mode, extent: 1 });
     walk.range()?;
     walk.skip(8)?;
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.skip(4)
 }
 
@@ -235,11 +235,11 @@ pub(super) fn layoutreturn(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.flag()?;
     walk.skip(4)?;
     let (mode, extent) = (walk.layout_mode()?, walk.constant(1..=3)?);
-    walk.facts.add(Said::Layout { mode, extent });
+    walk.facts.add(FactKind::Layout { mode, extent });
     // LAYOUTRETURN4_FILE.
     if extent == 1 {
         walk.range()?;
-        walk.names()?;
+        walk.argument_stateid()?;
         walk.opaque()?;
     }
     Ok(())
@@ -270,14 +270,14 @@ pub(super) fn want_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// ALLOCATE and DEALLOCATE.
 pub(super) fn allocate(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.range()
 }
 
 /// COPY. The stored range is that in the destination, the current file handle.
 pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
-    walk.names()?;
+    walk.argument_stateid()?;
+    walk.argument_stateid()?;
     walk.skip(8)?;
     walk.range()?;
     two_flags(walk)?;
@@ -285,38 +285,38 @@ pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn copy_notify(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.network_location()
 }
 
 pub(super) fn io_advise(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.range()?;
     walk.bitmap()
 }
 
 pub(super) fn layouterror(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.array(DEVICEID + 2 * 4)
 }
 
 pub(super) fn layoutstats(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.skip(2 * 16 + DEVICEID)?;
     walk.typed_body()
 }
 
 pub(super) fn seek(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.offset()?;
     // A data_content4.
     walk.constant(0..=1).map(|_| ())
 }
 
 pub(super) fn write_same(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.stable()?;
     walk.offset()?;
     let size = walk.payload.u64()?;
@@ -327,8 +327,8 @@ pub(super) fn write_same(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn clone(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
-    walk.names()?;
+    walk.argument_stateid()?;
+    walk.argument_stateid()?;
     walk.skip(8)?;
     walk.range()
 }
@@ -393,7 +393,7 @@ pub(super) fn release_lockowner(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn reclaim_complete(walk: &mut Walk<'_, '_>) -> Outcome {
     let one_fs = walk.flag()?;
-    walk.facts.add(Said::ReclaimComplete { one_fs });
+    walk.facts.add(FactKind::ReclaimComplete { one_fs });
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::Outcome;
 use super::super::rows::{nothing, operations, status, success};
-use super::super::state::Said;
+use super::super::state::FactKind;
 use super::super::walk::Walk;
 use super::parts::{FHSIZE, SESSIONID, attributes, two_flags, word};
 
@@ -39,7 +39,7 @@ fn getattr(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn recall(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.flag()?;
     walk.file_handle(FHSIZE)
 }
@@ -49,13 +49,13 @@ fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
     let mode = walk.layout_mode()?;
     walk.flag()?;
     let extent = walk.u32()?;
-    walk.facts.add(Said::Layout { mode, extent });
+    walk.facts.add(FactKind::Layout { mode, extent });
     match extent {
         // LAYOUTRECALL4_FILE.
         1 => {
             walk.file_handle(FHSIZE)?;
             walk.range()?;
-            walk.names()
+            walk.argument_stateid()
         }
         // LAYOUTRECALL4_FSID.
         2 => walk.skip(2 * 8),
@@ -66,7 +66,7 @@ fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn notify(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()?;
+    walk.argument_stateid()?;
     walk.file_handle(FHSIZE)?;
     walk.each(Walk::attributes)
 }
@@ -104,9 +104,9 @@ fn offload(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle(FHSIZE)?;
     let id = walk.sixteen()?;
     walk.session.offload = Some(id);
-    walk.facts.add(Said::Names(id));
+    walk.facts.add(FactKind::ArgumentStateId(id));
     let status = walk.u32()?;
-    walk.facts.add(Said::OffloadStatus(status));
+    walk.facts.add(FactKind::OffloadStatus(status));
     if status == 0 {
         walk.operation.count = Some(walk.write_response()?);
         Ok(())

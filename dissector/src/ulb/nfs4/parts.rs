@@ -3,7 +3,7 @@
 use super::super::ChannelAttributes;
 use super::super::Outcome;
 use super::super::payload::Payload;
-use super::super::state::Said;
+use super::super::state::FactKind;
 use super::super::walk::Walk;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
@@ -138,24 +138,24 @@ pub(super) fn opaque(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// Walks a stateid of the arguments.
 pub(super) fn named(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names()
+    walk.argument_stateid()
 }
 
 /// Walks a stateid of the results.
 pub(super) fn given(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.gives()
+    walk.result_stateid()
 }
 
 /// OFFLOAD_CANCEL and OFFLOAD_STATUS: the stateid of the offloaded operation.
 pub(super) fn offloaded(walk: &mut Walk<'_, '_>) -> Outcome {
     let id = walk.sixteen()?;
     walk.session.offload = Some(id);
-    walk.facts.add(Said::Names(id));
+    walk.facts.add(FactKind::ArgumentStateId(id));
     Ok(())
 }
 
 pub(super) fn stateids(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.names_each()
+    walk.argument_stateids()
 }
 
 pub(super) fn sessionid(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -312,7 +312,7 @@ impl<'a> Walk<'_, 'a> {
             ahead.u32()?;
             let id = *ahead.fixed(STATEID)?.first_chunk().expect("fixed() returns this many bytes");
             self.session.offload.get_or_insert(id);
-            self.facts.add(Said::GoesOn(id));
+            self.facts.add(FactKind::OffloadStateId(id));
         }
         let count = self.payload.u64()?;
         self.stable()?;
@@ -328,14 +328,14 @@ impl<'a> Walk<'_, 'a> {
             // OPEN_DELEGATE_READ and OPEN_DELEGATE_READ_ATTRS_DELEG.
             1 | 4 => {
                 let id = self.sixteen()?;
-                self.facts.add(Said::Delegates { id, writes: false });
+                self.facts.add(FactKind::Delegation { id, writes: false });
                 self.flag()?;
                 self.access_control_entry()
             }
             // OPEN_DELEGATE_WRITE and OPEN_DELEGATE_WRITE_ATTRS_DELEG.
             2 | 5 => {
                 let id = self.sixteen()?;
-                self.facts.add(Said::Delegates { id, writes: true });
+                self.facts.add(FactKind::Delegation { id, writes: true });
                 self.flag()?;
                 match self.u32()? {
                     // NFS_LIMIT_SIZE: a hyper. NFS_LIMIT_BLOCKS: two words.

@@ -1,7 +1,7 @@
 //! `nfs_resop4`: the result of each operation, after its status.
 
 use super::super::Outcome;
-use super::super::state::Said;
+use super::super::state::FactKind;
 use super::super::walk::Walk;
 use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, FHSIZE, SESSIONID, TIME, VERIFIER, two_flags};
 use rdmascope_wire::nfs::nfsstat4;
@@ -34,7 +34,7 @@ pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn opened(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.gives()?;
+    walk.result_stateid()?;
     walk.change_info()?;
     walk.skip(4)?;
     walk.bitmap()?;
@@ -106,7 +106,7 @@ pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
     let client = walk.payload.u64()?;
     walk.skip(4)?;
     let flags = walk.u32()?;
-    walk.facts.add(Said::GivesClient { client, flags });
+    walk.facts.add(FactKind::ResultClient { client, flags });
     state_protection(walk)?;
     // so_minor_id. It does not identify servers, but connections that a session may be bound to.
     walk.skip(8)?;
@@ -132,7 +132,7 @@ pub(super) fn directory_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
         0 => {
             walk.skip(VERIFIER)?;
             let id = walk.sixteen()?;
-            walk.facts.add(Said::Delegates { id, writes: false });
+            walk.facts.add(FactKind::Delegation { id, writes: false });
             walk.bitmap()?;
             walk.bitmap()?;
             walk.bitmap()
@@ -165,7 +165,7 @@ pub(super) fn new_size(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.flag()?;
-    walk.gives()?;
+    walk.result_stateid()?;
     walk.each(|walk| {
         walk.skip(8 + 8)?;
         walk.layout_mode()?;
@@ -184,9 +184,9 @@ pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
 /// LAYOUTRETURN: the stateid, if layouts of the file are left.
 pub(super) fn layouts_left(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.bool()? {
-        return walk.gives();
+        return walk.result_stateid();
     }
-    walk.facts.add(Said::NoLayoutLeft);
+    walk.facts.add(FactKind::NoLayoutLeft);
     Ok(())
 }
 
@@ -213,7 +213,7 @@ pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(TIME)?;
-    walk.gives()?;
+    walk.result_stateid()?;
     walk.each(Walk::network_location)
 }
 
@@ -294,6 +294,6 @@ fn state_protection(walk: &mut Walk<'_, '_>) -> Outcome {
 /// SETCLIENTID.
 pub(super) fn client_given(walk: &mut Walk<'_, '_>) -> Outcome {
     let client = walk.payload.u64()?;
-    walk.facts.add(Said::GivesClient { client, flags: 0 });
+    walk.facts.add(FactKind::ResultClient { client, flags: 0 });
     walk.skip(VERIFIER)
 }

@@ -60,7 +60,7 @@ fn same<O: Operations + core::fmt::Debug>(all: &[O], expected: &Specified) {
 }
 
 #[test]
-fn the_rows_are_those_of_the_specifications() {
+fn rows_match_the_specifications() {
     same(Nfs2::ALL, &procedures(&NFS2, program::NFS, 2, "NFSPROC_"));
     same(Nfs3::ALL, &procedures(&NFS3, program::NFS, 3, "NFSPROC3_"));
     same(NfsAcl2::ALL, &ACL_2.map(|(number, name)| (number, (None, name))).into());
@@ -72,7 +72,7 @@ fn the_rows_are_those_of_the_specifications() {
 }
 
 #[test]
-fn ddp_eligible_is_what_rfc_8267_lists() {
+fn ddp_eligible_rows_match_rfc_8267() {
     fn eligible<O: Operations>(all: &[O]) -> Vec<(&'static str, DdpEligible)> {
         let rows = all.iter().map(|one| one.row()).filter(|row| row.eligible != DdpEligible::Nothing);
         rows.map(|row| (row.name, row.eligible)).collect()
@@ -93,7 +93,7 @@ fn ddp_eligible_is_what_rfc_8267_lists() {
 }
 
 #[test]
-fn what_only_serves_the_rest_of_a_compound() {
+fn auxiliary_operations_are_marked() {
     let auxiliary = |kind: &OperationKind| kind.is_auxiliary();
     let names: Vec<_> =
         Nfs4::ALL.iter().map(|one| (*one).into()).filter(auxiliary).map(OperationKind::name).collect();
@@ -107,7 +107,7 @@ fn what_only_serves_the_rest_of_a_compound() {
 }
 
 #[test]
-fn a_number_without_a_row_is_told() {
+fn unknown_number_keeps_its_code() {
     for (kind, name) in
         [(OperationKind::Unknown(99), "operation"), (OperationKind::UnknownProcedure(99), "procedure")]
     {

@@ -5,7 +5,7 @@ use rdmascope_dissector::record::{LinkType, Time};
 
 /// Finds the records of a capture.
 #[derive(Debug, Default)]
-pub struct ByHand {
+pub struct ReferenceFramer {
     format: Format,
     records: u64,
     offset: u64,
@@ -20,9 +20,9 @@ enum Format {
     Erf,
 }
 
-impl ByHand {
-    /// Classifies the bytes at the current offset. The offset moves by the length that
-    /// [`Step::Record`] and [`Step::Skip`] tell the caller to drop.
+impl ReferenceFramer {
+    /// Classifies the bytes at the current offset. The offset moves by the length that the caller
+    /// drops after [`Step::Record`] and [`Step::Skip`].
     #[inline(always)] // As in the product, so that benchmarks compare equals.
     pub fn next(&mut self, bytes: &[u8]) -> Step {
         let found = match &mut self.format {
@@ -209,7 +209,7 @@ fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
         [b'B', b'Z', b'h', _] => Err(Fault::Compressed { with: "bzip2", tool: "bzip2 -d" }),
         [0x04, 0x22, 0x4d, 0x18] => Err(Fault::Compressed { with: "lz4", tool: "lz4 -d" }),
         [b's', b'n', b'o', b'o'] => Err(Fault::Snoop),
-        found => Err(Fault::Magic { found: *found, there: 4 }),
+        found => Err(Fault::Magic { found: *found, available: 4 }),
     }
 }
 

@@ -29,7 +29,7 @@ fn data(place: Place) -> Fields {
         kind: Equal,
         place,
         coding: super::super::fields::Coding::Counted,
-        part: super::super::fields::Part::Whole,
+        part: super::super::fields::Part::Message,
         entry: None,
     };
     Fields { list: vec![field], understood: true }
@@ -77,7 +77,7 @@ fn one(aspect: &str, counts: bool, section: &'static str) -> Vec<(String, bool, 
 }
 
 #[test]
-fn a_short_reply_may_come_inline_or_in_the_reply_chunk() {
+fn short_reply_is_inline_or_in_the_reply_chunk() {
     let long = || reply(&[2000, 1000], &[100, 0], true);
     assert_eq!(Case::of(inline(), inline()).found(), []);
     let note = one("rdma_proc", false, "rfc8166/4.3.3");
@@ -122,7 +122,7 @@ fn chunks_are_filled_in_the_order_of_their_segments() {
 }
 
 #[test]
-fn an_item_goes_into_the_write_chunk() {
+fn data_item_outside_its_write_chunk_is_a_difference() {
     let live = || reply(&[0, 0], &[0, 0], false);
     let places = [IN_CHUNK, Place::Stream(100..3100)];
     let moved = Case { places: places.clone(), ..Case::of(inline(), live()) };
@@ -142,7 +142,7 @@ fn an_item_goes_into_the_write_chunk() {
 }
 
 #[test]
-fn the_reply_chunk_comes_back_unused() {
+fn unused_reply_chunk_is_returned() {
     let counts = one("Reply chunk", true, "rfc8166/4.3.3");
     let absent = Conveyance::of_chunks((1, true), [vec![2000, 1000]], None);
     assert_eq!(Case::of(inline(), absent.clone()).found(), counts);
@@ -152,25 +152,25 @@ fn the_reply_chunk_comes_back_unused() {
 }
 
 #[test]
-fn any_handle_of_the_call_may_be_invalidated() {
+fn any_handle_in_the_call_may_be_invalidated() {
     let with = |invalidated| Conveyance { invalidated, ..inline() };
     let (first, second) = (Some(Invalidated::Write(0, 0)), Some(Invalidated::Reply(1)));
     let found = |recorded, live, agreed| Case { agreed, ..Case::of(with(recorded), with(live)) }.found();
-    let said = |counts| one("invalidated handle", counts, "rfc8797/4.1");
+    let difference = |counts| one("invalidated handle", counts, "rfc8797/4.1");
     for (recorded, live) in [(first, second), (first, None), (None, first)] {
-        assert_eq!(found(recorded, live, true), said(false));
+        assert_eq!(found(recorded, live, true), difference(false));
     }
     // Linux servers invalidate without setting the R flag themselves. If the recorded server did, a
     // target that invalidates another handle is not at fault.
-    assert_eq!(found(first, second, false), said(false));
+    assert_eq!(found(first, second, false), difference(false));
     assert_eq!(found(first, first, false), []);
-    assert_eq!(found(None, first, false), said(true));
-    assert_eq!(found(first, Some(Invalidated::Foreign), true), said(true));
-    assert_eq!(found(Some(Invalidated::Foreign), first, true), said(false));
+    assert_eq!(found(None, first, false), difference(true));
+    assert_eq!(found(first, Some(Invalidated::Foreign), true), difference(true));
+    assert_eq!(found(Some(Invalidated::Foreign), first, true), difference(false));
 }
 
 #[test]
-fn an_error_instead_of_a_reply_counts() {
+fn error_instead_of_a_reply_counts() {
     let found = instead(Ok(&inline()), Err(Error::Chunk));
     assert_eq!((&found.recorded[..], &found.live[..]), ("RDMA_MSG", "RDMA_ERROR, ERR_CHUNK"));
     assert!(found.counts);

@@ -176,22 +176,22 @@ mod tests {
     fn has(language: &Language, name: &str) -> bool {
         let (owner, member) = name.split_once('.').unwrap_or((name, ""));
         let Some(Type::Named(index)) = language.named(owner) else { return false };
-        let is_it = |name: &str| name == member;
+        let matches = |name: &str| name == member;
         match &language.defined(*index).form {
             _ if member.is_empty() => true,
             Form::Structure(_) if owner == "fattr4" => {
-                (0..128).any(|number| language.attribute(number).is_some_and(|it| is_it(&it.name)))
+                (0..128).any(|number| language.attribute(number).is_some_and(|it| matches(&it.name)))
             }
-            Form::Structure(members) => members.iter().any(|it| is_it(it.name)),
+            Form::Structure(members) => members.iter().any(|it| matches(it.name)),
             Form::Union { switch, arms, .. } => {
-                is_it(switch.name) || arms.iter().any(|(_, arm)| is_it(arm.name))
+                matches(switch.name) || arms.iter().any(|(_, arm)| matches(arm.name))
             }
             _ => false,
         }
     }
 
     #[test]
-    fn each_row_names_something_of_the_descriptions() {
+    fn each_row_names_a_described_type_or_member() {
         let rows = KINDS.iter().flat_map(|(_, names)| *names).chain(&GRANTS).chain(&ITEMS).chain(&WITH_ITEM);
         for name in rows {
             assert!(has(&NFS3, name) || has(&NFS4, name), "{name}");

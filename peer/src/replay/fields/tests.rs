@@ -42,7 +42,7 @@ fn compared(called: Called, recorded: &[u8], live: &[u8]) -> compare::Comparison
 }
 
 #[test]
-fn handles_and_times_may_differ_and_sizes_may_not() {
+fn handles_and_times_may_differ_but_sizes_must_not() {
     let recorded = looked_up(1, 100, 3);
     assert_eq!(recorded.len(), 24 + 4 + 12 + 4 + 84 + 4);
     let mut learned = Vec::new();
@@ -72,10 +72,10 @@ fn handles_and_times_may_differ_and_sizes_may_not() {
 }
 
 #[test]
-fn a_message_cut_anywhere_is_compared_as_bytes() {
-    let whole = looked_up(1, 100, 3);
-    for length in 4..whole.len() {
-        let cut = &whole[..length];
+fn truncated_messages_are_compared_as_bytes() {
+    let full = looked_up(1, 100, 3);
+    for length in 4..full.len() {
+        let cut = &full[..length];
         let fields = of_reply(Some(LOOKUP), cut, &[]);
         assert!(!fields.understood, "{length}");
         // Every byte after the XID is in a field, except counts and padding.
@@ -83,7 +83,7 @@ fn a_message_cut_anywhere_is_compared_as_bytes() {
         let counts = 4 * fields.list.iter().filter(|field| field.coding != Coding::Plain).count();
         assert_eq!(4 + covered + counts, length);
         assert!(compared(LOOKUP, cut, cut).differences.is_empty());
-        assert!(!compared(LOOKUP, &whole, cut).differences.is_empty(), "{length}");
+        assert!(!compared(LOOKUP, &full, cut).differences.is_empty(), "{length}");
     }
     // A procedure without a description is compared byte by byte.
     let unknown = (100_021, 4, 2);
@@ -93,7 +93,7 @@ fn a_message_cut_anywhere_is_compared_as_bytes() {
 }
 
 #[test]
-fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
+fn item_in_a_write_chunk_equals_the_same_item_inline() {
     // READ3resok: no attributes, count, eof, and the data, which is in the chunk or in the stream.
     let chunked = reply(&words(&[0, 0, 5, 1, 5]));
     let inline = reply(&[&words(&[0, 0, 5, 1, 5])[..], b"hello\0\0\0"].concat());
@@ -118,7 +118,7 @@ fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
 }
 
 #[test]
-fn a_handle_of_another_length_moves_what_is_behind_it() {
+fn substituted_handle_moves_the_fields_that_follow() {
     // WRITE3args: handle, offset, count, stable; data at byte 72 = 40 + 12 + 16 + 4.
     let head = words(&[8, 1, 1, 0, 0, 6, 2, 6]);
     let message = call(WRITE, &[&head[..], b"abcdef\0\0"].concat());
@@ -140,7 +140,7 @@ fn a_handle_of_another_length_moves_what_is_behind_it() {
 }
 
 #[test]
-fn a_compound_names_what_its_session_does() {
+fn compound_fields_include_session_and_handles() {
     // SEQUENCE, PUTFH and READ. The special stateid of the READ is never replaced.
     let session = words(&[1, 2, 3, 4]);
     let sequence = [&words(&[53])[..], &session, &words(&[9, 0, 0, 1])].concat();
@@ -162,7 +162,7 @@ fn a_compound_names_what_its_session_does() {
 }
 
 #[test]
-fn attributes_are_read_by_the_bitmap() {
+fn attributes_are_decoded_by_their_bitmap() {
     // GETATTR: type 1, change 3, size 4, fileid 20, and attribute 90, which is not described.
     let mask = words(&[3, 1 << 1 | 1 << 3 | 1 << 4 | 1 << 20, 0, 1 << 26]);
     let values = |change, size, fileid, last| words(&[1, 0, change, 0, size, 0, fileid, last]);
@@ -194,7 +194,7 @@ fn page(names: &[(&str, u32)], eof: u32) -> Vec<u8> {
 }
 
 #[test]
-fn entries_of_a_directory_are_compared_by_name() {
+fn directory_entries_are_compared_by_name() {
     let mut listing = Listing::default();
     let mut learned = Vec::new();
     let mut compare = |recorded: &[u8], live: &[u8]| {
@@ -225,14 +225,14 @@ fn entries_of_a_directory_are_compared_by_name() {
 }
 
 #[test]
-fn what_is_behind_an_operation_of_another_form_is_compared() {
+fn operations_after_one_of_another_form_are_compared() {
     // OPEN with and without a read delegation, followed by GETFH.
     let open = words(&[18, 0, 1, 7, 7, 7, 0, 0, 1, 0, 2, 0, 0]);
     let delegation = words(&[1, 1, 8, 8, 8, 0, 0, 0, 0, 0]);
-    let behind = |handle: u32| words(&[10, 0, 4, handle]);
+    let getfh = |handle: u32| words(&[10, 0, 4, handle]);
     let head = words(&[0, 0, 2]);
-    let recorded = reply(&[&head[..], &open, &delegation, &behind(1)].concat());
-    let live = reply(&[&head[..], &open, &words(&[0]), &behind(2)].concat());
+    let recorded = reply(&[&head[..], &open, &delegation, &getfh(1)].concat());
+    let live = reply(&[&head[..], &open, &words(&[0]), &getfh(2)].concat());
     let mut learned = Vec::new();
     let compared = compare::replies(
         Some(COMPOUND),
@@ -248,7 +248,7 @@ fn what_is_behind_an_operation_of_another_form_is_compared() {
     assert_eq!(learned.last(), Some(&(Kind::Handle, words(&[1]), words(&[2]))));
     // LAYOUTRETURN with and without a stateid, which is no grant: the form is a difference.
     let returned =
-        |rest: &[u32], handle| reply(&[&head[..], &words(&[51, 0]), &words(rest), &behind(handle)].concat());
+        |rest: &[u32], handle| reply(&[&head[..], &words(&[51, 0]), &words(rest), &getfh(handle)].concat());
     let compared = compared_compounds(&returned(&[1, 8, 8, 8, 8], 1), &returned(&[0], 2));
     let fields: Vec<&str> = compared.differences.iter().map(|difference| difference.field).collect();
     assert_eq!((fields, compared.own), (vec!["lrs_present", "seqid"], 1));
@@ -308,7 +308,7 @@ fn bitmaps_are_compared_by_their_bits() {
 }
 
 #[test]
-fn what_a_session_is_granted_is_no_difference() {
+fn session_grants_are_not_differences() {
     // CREATE_SESSION: session ID, sequence ID, flags, and two channels.
     let created = |slots: u32, size: u32| {
         let channel = [0, size, size, 4096, 50, slots, 0];

@@ -25,28 +25,31 @@ impl Replayer {
             .map(|(number, call)| (number, call, compare::calls(&call.message, &called.message)))
             .find(|(.., comparison)| comparison.differences.is_empty());
         let Some((number, call, comparison)) = found else {
-            let what = fields::of_call(&called.message).1;
-            self.tell(Subject::Extra(index, what), Verdict::NotCompared("the recording has no such call"));
+            let procedure = fields::of_call(&called.message).1;
+            self.record(
+                Subject::Extra(index, procedure),
+                Verdict::NotCompared("the recording has no such call"),
+            );
             let stream = generic(called);
             return answer(peer, id, called, Some(RecordedReply { stream, ..RecordedReply::default() }));
         };
         self.done[number] = true;
-        self.tell(
+        self.record(
             Subject::Call(number),
             Verdict::Agrees(Comparison { differences: Vec::new(), ..comparison }),
         );
         match &call.answer {
             Answer::Reply { stream, items, conveyance, .. } => {
-                let what = fields::of_call(&call.message).1;
-                let named = fields::of_reply(what, stream, items);
+                let procedure = fields::of_call(&call.message).1;
+                let named = fields::of_reply(procedure, stream, items);
                 let slot = Sequence::of(&named, stream);
                 let mut stream = self.names.substitute(stream, &[], &named).message;
                 set_xid(&mut stream, called.xid);
-                let asked = Sequence::of(&fields::of_call(&called.message).0, &called.message);
-                if let (Some(slot), Some(asked)) = (slot, asked) {
+                let sequence = Sequence::of(&fields::of_call(&called.message).0, &called.message);
+                if let (Some(slot), Some(sequence)) = (slot, sequence) {
                     // The target may call on another slot; the reply must name the slot of the
                     // call.
-                    slot.put(&[asked.turn.0, asked.turn.1], &mut stream);
+                    slot.put(&[sequence.turn.0, sequence.turn.1], &mut stream);
                 }
                 let reply = RecordedReply { stream, items: items.clone(), conveyance: conveyance.clone() };
                 answer(peer, id, called, Some(reply));
@@ -85,15 +88,15 @@ fn status_of(operation: u32) -> u32 {
 
 /// The reply to a callback that was not recorded.
 fn generic(called: &Called) -> Vec<u8> {
-    let (fields, what) = fields::of_call(&called.message);
+    let (fields, procedure) = fields::of_call(&called.message);
     let mut stream = Vec::new();
-    let status = match what {
+    let status = match procedure {
         Some((.., 0)) => rpc::Status::Success,
         Some((.., 1)) if fields.understood => rpc::Status::Success,
         _ => rpc::Status::ProcedureUnavailable,
     };
     rpc::Reply { xid: called.xid, status, verifier: None }.build(&mut stream);
-    if status != rpc::Status::Success || !matches!(what, Some((.., 1))) {
+    if status != rpc::Status::Success || !matches!(procedure, Some((.., 1))) {
         return stream;
     }
     let bytes = |field: &Field| field.bytes(&called.message, &[]);

@@ -30,7 +30,13 @@ pub(super) struct Return {
 
 impl Replayer {
     /// Returns the delegation of this reply, unless the recorded reply has one too.
-    pub(super) fn give_back(&mut self, call: &Call, recorded: &Fields, live: &Fields, streams: [&[u8]; 2]) {
+    pub(super) fn return_delegation(
+        &mut self,
+        call: &Call,
+        recorded: &Fields,
+        live: &Fields,
+        streams: [&[u8]; 2],
+    ) {
         let Some(stateid) = delegation(live, streams[1]) else { return };
         if delegation(recorded, streams[0]).is_some() {
             return;
@@ -46,22 +52,22 @@ impl Replayer {
     /// The target's handle of the file that an OPEN with CLAIM_FH opens. No GETFH follows it: the
     /// call has the handle.
     fn opened_by_handle(&self, call: &Call) -> Option<Vec<u8>> {
-        let (asked, _) = fields::of_call(&call.message);
+        let (call_fields, _) = fields::of_call(&call.message);
         let is_open = |field: &Field| field.operation.is_some_and(|(_, name)| name == "OPEN");
-        let first = asked.list.iter().position(is_open)?;
-        let claim = asked.list.iter().find(|field| is_open(field) && field.name == "claim")?;
+        let first = call_fields.list.iter().position(is_open)?;
+        let claim = call_fields.list.iter().find(|field| is_open(field) && field.name == "claim")?;
         (claim.bytes(&call.message, &[]) == CLAIM_FH.to_be_bytes()).then_some(())?;
-        let handle = asked.list[..first].iter().rfind(|field| field.kind == Kind::Handle)?;
+        let handle = call_fields.list[..first].iter().rfind(|field| field.kind == Kind::Handle)?;
         self.names.live(Kind::Handle, handle.bytes(&call.message, &[])).map(<[u8]>::to_vec)
     }
 
     fn delegreturn(&mut self, call: &Call, handle: &[u8], stateid: &[u8]) -> Option<Return> {
-        let (asked, _) = fields::of_call(&call.message);
+        let (call_fields, _) = fields::of_call(&call.message);
         let bytes = |name| {
-            let field = asked.list.iter().find(|field| field.name == name)?;
+            let field = call_fields.list.iter().find(|field| field.name == name)?;
             Some(field.bytes(&call.message, &[]))
         };
-        let sequence = Sequence::of(&asked, &call.message)?;
+        let sequence = Sequence::of(&call_fields, &call.message)?;
         let session = self.names.live(Kind::Session, &sequence.session)?.to_vec();
         let mut message = alloc::vec![0; 4];
         message.extend_from_slice(bytes(fields::HEADER)?);
@@ -120,9 +126,9 @@ impl Replayer {
         let Some(at) = self.returns.iter().position(is_it) else { return false };
         let one = self.returns.remove(at);
         let compound = (rdmascope_wire::rpc::program::NFS, 4, 1);
-        let says =
+        let sequence =
             reply.and_then(|stream| Sequence::of(&fields::of_reply(Some(compound), stream, &[]), stream));
-        self.slots.end(&one.taken, [true, says.is_some()], says.as_ref());
+        self.slots.end(&one.taken, [true, sequence.is_some()], sequence.as_ref());
         true
     }
 

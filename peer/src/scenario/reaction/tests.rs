@@ -5,7 +5,7 @@ use crate::scenario::pattern::{ErrorPattern, Pattern, ReplyPattern, RpcStatus};
 use alloc::vec::Vec;
 
 #[test]
-fn names_are_those_of_files() {
+fn names_match_those_in_scenario_files() {
     let read = |field: &str, name: &str| {
         toml::from_str::<ReplyPattern>(&format!("{field} = \"{name}\""))
             .map_err(|error| format!("{name}: {error}"))
@@ -25,7 +25,7 @@ fn names_are_those_of_files() {
 }
 
 #[test]
-fn what_matters_of_a_reply_is_told() {
+fn observed_replies_are_displayed_as_text() {
     let plain = ReplySeen {
         status: Some(Status::Success),
         credits: 64,
@@ -38,7 +38,7 @@ fn what_matters_of_a_reply_is_told() {
         retransmitted: false,
     };
     let long = ReplySeen { long: true, reply_chunk: ReplyChunks::Used, ..plain };
-    let told: Vec<String> = [
+    let texts: Vec<String> = [
         plain,
         ReplySeen { length: 7432, ..plain },
         ReplySeen { writes: ReplyChunks::Missing, ..plain },
@@ -58,12 +58,12 @@ fn what_matters_of_a_reply_is_told() {
         "reply in a Read chunk, credits 64",
         "unreadable reply, credits 64",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(texts, expected);
     assert_eq!(Observed::Silence.to_string(), "nothing");
 }
 
 #[test]
-fn the_version_of_what_had_none_is_neither_the_same_nor_another() {
+fn error_without_a_version_matches_neither_same_nor_other() {
     let seen = |same_version| Observed::Error { error: Error::Chunk, same_version, credits: 1 };
     let named = |wanted| Pattern::Error(ErrorPattern { same_version: wanted, ..ErrorPattern::default() });
     for (sent, same, other) in [(Some(true), true, false), (Some(false), false, true), (None, false, false)] {

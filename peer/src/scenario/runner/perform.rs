@@ -44,7 +44,7 @@ pub(super) fn private_data(fields: &PrivateDataFields) -> Vec<u8> {
 }
 
 /// Clears R for a provider that cannot handle remote invalidation.
-pub(super) fn offered(endpoint: &dyn Provider, fields: PrivateDataFields) -> PrivateDataFields {
+pub(super) fn supported(endpoint: &dyn Provider, fields: PrivateDataFields) -> PrivateDataFields {
     let remote_invalidation = fields.remote_invalidation && endpoint.makes_packets();
     PrivateDataFields { remote_invalidation, ..fields }
 }
@@ -149,14 +149,14 @@ impl Runner {
             Step::Session(session) => {
                 let nfs41 = self.nfs41.insert(Nfs41::new(self.target.first_xid, session.backchannel));
                 self.sent.push(format!("NFSv4.1: {:?}", nfs41.plan));
-                self.go_on(now, endpoint);
+                self.send_planned(now, endpoint);
             }
             Step::Recall(_) => {
                 if let Some(nfs41) = &mut self.nfs41 {
                     nfs41.plan_recall();
                     self.sent.push(format!("NFSv4.1: {:?}", nfs41.plan));
                 }
-                self.go_on(now, endpoint);
+                self.send_planned(now, endpoint);
             }
             Step::Probe(_) => {
                 let xid = self.send_null(endpoint);
@@ -171,7 +171,7 @@ impl Runner {
     }
 
     fn connect(&mut self, now: Instant, endpoint: &mut dyn Provider, connect: &Connect) {
-        let fields = offered(endpoint, connect.private_data.unwrap_or_default());
+        let fields = supported(endpoint, connect.private_data.unwrap_or_default());
         let private_data = match &connect.raw {
             Some(digits) => from_digits(digits).unwrap_or_default(),
             None => private_data(&fields),
@@ -179,7 +179,7 @@ impl Runner {
         let data = if private_data.is_empty() { "none".into() } else { hex::encode(&private_data) };
         self.sent.push(format!("REQ, private data {data}"));
         let port = connect.port.unwrap_or(self.target.port);
-        let asked = endpoint::Connect {
+        let request = endpoint::Connect {
             private_data,
             ..endpoint::Connect::new(self.target.local, self.target.remote, port)
         };
@@ -188,7 +188,7 @@ impl Runner {
         self.pending.clear();
         self.usable = false;
         self.first_reply = FirstReply::NotCalled;
-        match endpoint.connect(asked) {
+        match endpoint.connect(request) {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.connections.push(connection);
@@ -271,11 +271,11 @@ impl Runner {
                 }
             }
             let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
-            let what = format!("SEND of XID 0x{xid:08x}{vers}");
+            let description = format!("SEND of XID 0x{xid:08x}{vers}");
             let bytes = message.bytes.clone();
             self.remember(message);
             let invalidate = send.invalidate.and_then(|handle| self.handle_of(handle));
-            self.post_send(endpoint, bytes, invalidate, what);
+            self.post_send(endpoint, bytes, invalidate, description);
         }
     }
 
@@ -290,7 +290,7 @@ impl Runner {
         endpoint: &mut dyn Provider,
         bytes: Vec<u8>,
         invalidate: Option<Rkey>,
-        what: alloc::string::String,
+        description: alloc::string::String,
     ) {
         let shown = shown(&bytes);
         let length = bytes.len();
@@ -306,7 +306,7 @@ impl Runner {
             _ => "; not sent: the connection is closed",
         };
         self.retransmitted = false;
-        self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));
+        self.sent.push(format!("{description}{with}, {length} bytes: {shown}{note}"));
     }
 }
 

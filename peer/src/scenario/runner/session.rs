@@ -14,7 +14,7 @@ use rdmascope_wire::rpcrdma::{Builder, Header, Procedure};
 
 impl Runner {
     /// Sends the next planned call, or ends the step if none is left.
-    pub(super) fn go_on(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+    pub(super) fn send_planned(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         let next = self.nfs41.as_mut().and_then(|nfs41| nfs41.plan.pop_front());
         let Some(request) = next else { return self.over() };
         let xid = self.take_xid(None);
@@ -44,19 +44,19 @@ impl Runner {
     /// Handles a reply in the session. Returns whether the message is one.
     pub(super) fn answered_in_session(&mut self, bytes: &[u8]) -> bool {
         let Ok(header) = Header::parse(bytes) else { return false };
-        let (request, asked) = match (&self.waiting, self.removal) {
+        let (request, expected) = match (&self.waiting, self.removal) {
             (_, Some(xid)) if header.xid.0 == xid => (Request::Remove, xid),
             (Waiting::Request(request, xid), _) if header.xid.0 == *xid => (*request, *xid),
             _ => return false,
         };
         // An RDMA_ERROR has no reply after its header.
         let answer = self.nfs41.as_mut().map(|nfs41| nfs41.answered(request, &bytes[header.length..]));
-        if self.removal == Some(asked) {
+        if self.removal == Some(expected) {
             self.removal = None;
             return true;
         }
         match answer {
-            Some(Err(what)) if !self.leaving => self.stop(Verdict::NotApplicable, what),
+            Some(Err(reason)) if !self.leaving => self.stop(Verdict::NotApplicable, reason),
             _ => {
                 // The next call is made when the endpoint is available.
                 self.waiting = Waiting::Planned;
@@ -80,7 +80,7 @@ impl Runner {
         // The rules of a stopped scenario do not apply to these calls.
         endpoint.intercept(None);
         match self.nfs41.as_mut().is_some_and(super::Nfs41::plan_end) {
-            true => self.go_on(now, endpoint),
+            true => self.send_planned(now, endpoint),
             false => self.over(),
         }
     }

@@ -89,7 +89,7 @@ impl Serving {
             None => Vec::new(),
         };
         let bytes = build(subject, response, reads);
-        let what = format!("reply to {}, XID 0x{:08x}", subject.name, subject.xid.0);
+        let description = format!("reply to {}, XID 0x{:08x}", subject.name, subject.xid.0);
         if let Some((_, endpoint)) = peer.session_mut(connection) {
             for (segment, bytes) in writes {
                 // If the connection is closed, the SEND reports that.
@@ -97,7 +97,7 @@ impl Serving {
             }
         }
         for _ in 0..response.times.unwrap_or(1) {
-            let is_sent = self.post(peer, bytes.clone(), invalidate, &what);
+            let is_sent = self.post(peer, bytes.clone(), invalidate, &description);
             if let Some(subject) = &mut self.subject {
                 subject.is_answered |= is_sent && response.completes();
             }
@@ -118,10 +118,10 @@ impl Serving {
             };
             let (message, _) = message::build(send, xid, payload_xid, &[], &BTreeMap::new());
             let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
-            let what = format!("SEND of XID 0x{xid:08x}{vers}");
+            let description = format!("SEND of XID 0x{xid:08x}{vers}");
             let bytes = message.bytes.clone();
             self.messages.insert(xid, Message { bytes: Vec::new(), ..message });
-            self.post(peer, bytes, invalidate, &what);
+            self.post(peer, bytes, invalidate, &description);
         }
     }
 
@@ -145,7 +145,7 @@ impl Serving {
     }
 
     /// Posts a SEND. Returns whether a connection accepted it.
-    fn post(&mut self, peer: &mut Peer, bytes: Vec<u8>, invalidate: Option<Rkey>, what: &str) -> bool {
+    fn post(&mut self, peer: &mut Peer, bytes: Vec<u8>, invalidate: Option<Rkey>, description: &str) -> bool {
         let shown = shown(&bytes);
         let with =
             invalidate.map(|handle| format!(", with invalidate of 0x{:08x}", handle.0)).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Serving {
             endpoint.send(connection, rc::Send { bytes, invalidate, ..rc::Send::default() }).ok()
         });
         let note = if posted.is_some() { "" } else { "; not sent: the connection is closed" };
-        self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));
+        self.sent.push(format!("{description}{with}, {length} bytes: {shown}{note}"));
         posted.is_some()
     }
 }
@@ -248,7 +248,7 @@ fn build(subject: &Subject, response: &Response, reads: Vec<ReadSegment>) -> Vec
     header.build(&mut bytes);
     bytes.extend(payload);
     let Response { patch, truncate, append, pad_to, .. } = response;
-    message::bend(&mut bytes, patch, *truncate, append.as_deref(), *pad_to);
+    message::modify(&mut bytes, patch, *truncate, append.as_deref(), *pad_to);
     bytes
 }
 

@@ -1,6 +1,6 @@
 mod naming;
 
-use super::{MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER, Protection, Whole, encrypted, fields, walk};
+use super::{MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER, Protection, Unreduced, encrypted, fields, walk};
 use crate::fields::Field;
 use naming::{bytes, shown};
 use proptest::prelude::*;
@@ -14,17 +14,17 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_tests::samples;
 use rdmascope_xdr::language::{Form, Language, Type};
 
-fn whole(bytes: &[u8]) -> Intervals {
+fn all_captured(bytes: &[u8]) -> Intervals {
     let mut captured = Intervals::default();
     captured.insert(0, bytes.len() as u64);
     captured
 }
 
 pub(super) fn of(language: &'static Language, name: &str, bytes: &[u8]) -> Vec<Field> {
-    let captured = whole(bytes);
-    let of = language.named(name).expect("it is there");
-    let whole = Whole { bytes, length: bytes.len() as u64, captured: &captured };
-    walk(language, of, Protection::None, whole, 0)
+    let captured = all_captured(bytes);
+    let of = language.named(name).expect("the type exists");
+    let body = Unreduced { bytes, length: bytes.len() as u64, captured: &captured };
+    walk(language, of, Protection::None, body, 0)
 }
 
 /// Each field as a line: indentation, name, value, bytes.
@@ -56,7 +56,7 @@ fn leaves(fields: &[Field]) -> usize {
 /// The first byte after the RPC header. A call has XID, type, version, program, version, procedure,
 /// credential and verifier; a reply has XID, type, status, verifier and status (RFC 5531, section
 /// 9).
-fn behind_header(bytes: &[u8], of_reply: bool) -> usize {
+fn after_header(bytes: &[u8], of_reply: bool) -> usize {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let auth = |at: usize| at + 8 + word(at + 4).next_multiple_of(4);
     if of_reply { auth(12) + 4 } else { auth(auth(24)) }
@@ -64,7 +64,7 @@ fn behind_header(bytes: &[u8], of_reply: bool) -> usize {
 
 fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
     let mut capture =
-        Capture::open(&samples::folder().join(format!("{name}.pcap"))).expect("the sample is there");
+        Capture::open(&samples::folder().join(format!("{name}.pcap"))).expect("the sample exists");
     let keep = Keep { steps: false, contents: true };
     let mut engine = Engine::new(Config { keep, ..Config::default() });
     let mut each = |event: Event<'_>| {
@@ -80,17 +80,17 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
 
 /// Every message of every sample is parsed exactly to its last byte.
 #[test]
-fn samples_are_read_to_their_last_byte() {
+fn samples_are_parsed_to_the_last_byte() {
     let (mut messages, mut made) = (0, 0);
     // RELIABLE_REPLY is excluded: it has replies that the requester did not pull.
     for name in samples::MOUNTS {
         transactions(name, |transaction| {
             for of_reply in [false, true] {
                 let message = transaction.message(of_reply).expect("the sample has all of it");
-                let whole =
-                    Whole { bytes: &message.bytes, length: message.length, captured: &message.captured };
-                let at = behind_header(&message.bytes, of_reply);
-                let found = fields(transaction, of_reply, whole, at).expect("it is NFS");
+                let body =
+                    Unreduced { bytes: &message.bytes, length: message.length, captured: &message.captured };
+                let at = after_header(&message.bytes, of_reply);
+                let found = fields(transaction, of_reply, body, at).expect("it is NFS");
                 assert!(!has_stop(&found), "{name} {}: {:#?}", transaction.number, lines(&found));
                 if let (Some(first), Some(last)) = (found.first(), found.last()) {
                     let ends = [first.range.as_ref().unwrap().start, last.range.as_ref().unwrap().end];
@@ -109,7 +109,7 @@ fn samples_are_read_to_their_last_byte() {
 
 /// Written by hand from RFC 1813, sections 3.3.3 and 2.5.
 #[test]
-fn a_lookup_that_fails() {
+fn a_failed_nfsv3_lookup() {
     let bytes: Vec<u8> =
         [2u32, 1, 2, 0o755, 3, 0, 0, 0, 4096, 0, 4096, 0, 0, 0, 5, 0, 7, 10, 1, 20, 2, 30, 3]
             .into_iter()
@@ -146,7 +146,7 @@ dir_attributes [4..92]
 /// Written by hand from RFC 8881, sections 16.2 and 18.7, and RFC 7863: type and size, and an
 /// unknown attribute.
 #[test]
-fn attributes_of_version_4() {
+fn nfsv4_attributes() {
     let words: [u32; 16] = [
         0,
         0,
@@ -185,7 +185,7 @@ rest: 4 bytes after the last field [60..64]";
 
 /// A directory with two entries, the second of which is truncated.
 #[test]
-fn what_is_cut_off_ends_the_fields() {
+fn truncation_ends_the_fields() {
     let words: [u32; 14] = [0, 0, 1, 2, 1, 0, 7, 3, 0x6162_6300, 0, 9, 1, 0, 8];
     let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
     let found = lines(&of(&NFS3, "READDIR3res", &bytes)).join("\n");
@@ -212,7 +212,7 @@ reply [16..56]
     captured.insert(24, 32);
     let read = NFS3.named("READ3res").unwrap();
     let found =
-        walk(&NFS3, read, Protection::None, Whole { bytes: &bytes, length: 32, captured: &captured }, 0);
+        walk(&NFS3, read, Protection::None, Unreduced { bytes: &bytes, length: 32, captured: &captured }, 0);
     let expected = "\
 status: NFS3_OK (0) [0..4]
 file_attributes [4..8]
@@ -227,7 +227,7 @@ rest: 8 bytes after the last field [24..32]";
 /// Each operation and each attribute of version 4 has its types: RFC 7863 and RFC 8276 have
 /// operations 3 to 75, and these with RFC 8275 and RFC 9754 attributes 0 to 86.
 #[test]
-fn nothing_of_version_4_is_missing() {
+fn all_nfsv4_operations_and_attributes_have_types() {
     // The parser ensures that each has a type.
     let missing: Vec<u32> = (0..=86).filter(|number| NFS4.attribute(*number).is_none()).collect();
     assert_eq!(missing, Vec::<u32>::new());
@@ -247,7 +247,7 @@ fn nothing_of_version_4_is_missing() {
 
 /// Statuses have the same names as in lists and filters of transactions.
 #[test]
-fn statuses_have_the_names_of_other_lines() {
+fn status_names_match_the_analysis() {
     for (language, version, name, least) in
         [(&NFS2, 2, "stat", 18), (&NFS3, 3, "nfsstat3", 29), (&NFS4, 4, "nfsstat4", 100)]
     {
@@ -310,7 +310,7 @@ fn port_mapper() {
 /// Written by hand from RFC 1094, sections 2.2.5 and 2.3.5: a directory of mode 040755, with times
 /// in microseconds.
 #[test]
-fn a_lookup_of_version_2() {
+fn an_nfsv2_lookup() {
     let mut words = vec![0];
     words.extend([7; 8]);
     words.extend([2, 0o040_755, 3, 0, 0, 4096, 4096, 0, 8, 5, 77, 10, 1, 20, 2, 30, 3]);
@@ -347,10 +347,10 @@ attributes
 fn arguments_with_integrity() {
     let words = [16, 9, 5, 0x0102_0304, 0x0500_0000, 5, 0x1112_1314, 0x1500_0000];
     let of = |name: &str, bytes: &[u8]| {
-        let captured = whole(bytes);
-        let whole = Whole { bytes, length: bytes.len() as u64, captured: &captured };
-        let of = NFS3.named(name).expect("it is there");
-        lines(&walk(&NFS3, of, Protection::Integrity, whole, 0)).join("\n")
+        let captured = all_captured(bytes);
+        let body = Unreduced { bytes, length: bytes.len() as u64, captured: &captured };
+        let of = NFS3.named(name).expect("the type exists");
+        lines(&walk(&NFS3, of, Protection::Integrity, body, 0)).join("\n")
     };
     let expected = "\
 databody_integ: 16 bytes [0..20]
@@ -383,16 +383,16 @@ checksum: 0x1112131415 [20..32]";
 #[test]
 fn arguments_with_privacy() {
     let bytes = bytes(&[5, 0x1112_1314, 0x1500_0000]);
-    let captured = whole(&bytes);
-    let whole = Whole { bytes: &bytes, length: bytes.len() as u64, captured: &captured };
-    assert_eq!(lines(&encrypted(whole, 0)), ["databody_priv: 5 bytes, encrypted by RPCSEC_GSS [0..12]"]);
+    let captured = all_captured(&bytes);
+    let body = Unreduced { bytes: &bytes, length: bytes.len() as u64, captured: &captured };
+    assert_eq!(lines(&encrypted(body, 0)), ["databody_priv: 5 bytes, encrypted by RPCSEC_GSS [0..12]"]);
 }
 
 proptest! {
     /// With any bytes, of which any subset was captured, the walk ends, and every field is within
     /// the message.
     #[test]
-    fn any_bytes(
+    fn fields_of_any_bytes_are_within_the_message(
         bytes in proptest::collection::vec(prop_oneof![3 => 0u8..4, 1 => any::<u8>()], 0..400),
         from in 0u64..400, length in 0u64..100, more in 0u64..100, which in 0usize..10, is_protected in any::<bool>(),
     ) {
@@ -405,8 +405,8 @@ proptest! {
             (&NFS2, "readdirres"), (&MOUNT, "exports"), (&MOUNT, "mountres3"), (&PORT_MAPPER, "rpcblist"),
         ][which];
         let protection = if is_protected { Protection::Integrity } else { Protection::None };
-        let whole = Whole { bytes: &bytes, length: bytes.len() as u64 + more, captured: &captured };
-        let found = walk(language, language.named(name).unwrap(), protection, whole, 0);
+        let body = Unreduced { bytes: &bytes, length: bytes.len() as u64 + more, captured: &captured };
+        let found = walk(language, language.named(name).unwrap(), protection, body, 0);
         fn within(fields: &[Field], end: usize) -> bool {
             fields.iter().all(|field| {
                 field.range.as_ref().is_none_or(|range| range.start <= range.end && range.end <= end)

@@ -1,6 +1,6 @@
 //! The fields of a message: a visitor that creates one for each value.
 
-use super::Whole;
+use super::Unreduced;
 use crate::fields::{Field, with_name};
 use crate::text::HexBytes;
 use core::ops::Range;
@@ -42,7 +42,7 @@ pub(super) type Walk<'a> = visit::Walk<'a, Fields<'a>>;
 /// See the [module](self).
 pub(super) struct Fields<'a> {
     language: &'static Language,
-    whole: Whole<'a>,
+    unreduced: Unreduced<'a>,
     /// The fields of the innermost group.
     open: Vec<Field>,
     /// The enclosing values.
@@ -85,10 +85,11 @@ enum Kind {
 
 impl<'a> Fields<'a> {
     /// Starts at byte `at` of a message.
-    pub(super) fn walk(language: &'static Language, whole: Whole<'a>, at: usize) -> Walk<'a> {
-        let fields = Fields { language, whole, open: Vec::new(), around: Vec::new(), made: 0, within: None };
-        let length = usize::try_from(whole.length).unwrap_or(usize::MAX);
-        Walk::new(language, whole.bytes, length, at, fields)
+    pub(super) fn walk(language: &'static Language, unreduced: Unreduced<'a>, at: usize) -> Walk<'a> {
+        let fields =
+            Fields { language, unreduced, open: Vec::new(), around: Vec::new(), made: 0, within: None };
+        let length = usize::try_from(unreduced.length).unwrap_or(usize::MAX);
+        Walk::new(language, unreduced.bytes, length, at, fields)
     }
 
     /// The fields.
@@ -154,7 +155,7 @@ impl<'a> Fields<'a> {
             },
             Role::Entry => self.open.len().to_string().into(),
             // The alias that names the bits, or the innermost one.
-            Role::Whole => {
+            Role::Root => {
                 let named = value.types.iter().find(|of| self.has_names(of));
                 named.copied().unwrap_or(value.type_name()).into()
             }
@@ -179,7 +180,7 @@ impl<'a> Fields<'a> {
     }
 
     fn word(&self, at: usize) -> Option<u32> {
-        self.whole.bytes.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
+        self.unreduced.bytes.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
     }
 
     /// Formats a number, with its meaning.
@@ -213,7 +214,7 @@ impl<'a> Fields<'a> {
             let length = Counted(range.len() as u64, "byte");
             return format!("{length}, {lacking} of them missing from the capture");
         }
-        match self.whole.bytes.get(range).unwrap_or_default() {
+        match self.unreduced.bytes.get(range).unwrap_or_default() {
             bytes if is_text => Quoted(bytes).to_string(),
             [] => "empty".to_owned(),
             bytes if bytes.len() <= SHOWN => format!("0x{}", HexBytes(bytes)),
@@ -239,7 +240,7 @@ impl<'a> Fields<'a> {
 
     /// The number of bytes in the range that were not captured.
     fn lacking(&self, range: &Range<usize>) -> u64 {
-        let held = self.whole.captured.within(range.start as u64, range.end as u64);
+        let held = self.unreduced.captured.within(range.start as u64, range.end as u64);
         (range.len() as u64) - held.map(|(from, to)| to - from).sum::<u64>()
     }
 }
@@ -251,7 +252,7 @@ impl Visitor for Fields<'_> {
 
     fn enter(&mut self, value: &Value<'_>, at: usize) -> Walked {
         let (place, type_name) = (value.place, value.type_name());
-        let is_inline = matches!(place.role, Role::Whole | Role::Arm) && !TIMES.contains(&type_name);
+        let is_inline = matches!(place.role, Role::Root | Role::Arm) && !TIMES.contains(&type_name);
         let kind = match value.is {
             Type::Array(..) if type_name == "bitmap4" => {
                 let name = self.name(value, at);
@@ -311,7 +312,7 @@ impl Visitor for Fields<'_> {
         let stop = match stop {
             visit::Stop::Short { at, needed, end } => Stop::short(Layer::UpperLayer, at, needed, end),
             visit::Stop::Lacking { at, needed } => {
-                let front = at.max(self.whole.captured.front() as usize);
+                let front = at.max(self.unreduced.captured.front() as usize);
                 Stop::short(Layer::UpperLayer, at, needed, front).in_cut_capture()
             }
             visit::Stop::Malformed { at } => Stop::malformed(Layer::UpperLayer, at),
@@ -334,7 +335,7 @@ impl Visitor for Fields<'_> {
 /// Walks a value that extends to the end. Any bytes after it become a field.
 pub(super) fn all(walk: &mut Walk<'_>, of: &'static Type) {
     // A stop is already among the fields.
-    let _ = walk.whole(of).and_then(|()| rest(walk));
+    let _ = walk.root(of).and_then(|()| rest(walk));
 }
 
 /// The bytes after the last field.
@@ -349,10 +350,10 @@ fn rest(walk: &mut Walk<'_>) -> Walked {
 
 /// Walks a value with RPCSEC_GSS integrity protection (RFC 2203, section 5.3.2.2).
 pub(super) fn integrity(walk: &mut Walk<'_>, of: &'static Type) {
-    let there = walk.end;
+    let outer_end = walk.end;
     walk.visitor.begin("databody_integ".into(), walk.at, Kind::Bytes(0));
     let body = body(walk, of);
-    walk.end = there;
+    walk.end = outer_end;
     let left = walk.visitor.leave(walk.at, body);
     if left.and_then(|()| walk.value(named("checksum"), &OPAQUE)).is_ok() {
         all(walk, &VOID);
@@ -361,7 +362,7 @@ pub(super) fn integrity(walk: &mut Walk<'_>, of: &'static Type) {
 
 /// Walks a length, and within that many bytes a sequence number and the value.
 fn body(walk: &mut Walk<'_>, of: &'static Type) -> Walked {
-    let (start, there) = (walk.at, walk.end);
+    let (start, outer_end) = (walk.at, walk.end);
     walk.value(named("length"), &WORD)?;
     let length = walk.visitor.word(start).unwrap_or_default();
     walk.end = walk.room(length as usize)?;
@@ -369,9 +370,9 @@ fn body(walk: &mut Walk<'_>, of: &'static Type) -> Walked {
         group.kind = Kind::Bytes(length);
     }
     walk.value(named("seq_num"), &WORD)?;
-    walk.whole(of)?;
+    walk.root(of)?;
     rest(walk)?;
-    walk.at = walk.end.saturating_add(length.wrapping_neg() as usize % 4).min(there);
+    walk.at = walk.end.saturating_add(length.wrapping_neg() as usize % 4).min(outer_end);
     Ok(())
 }
 

@@ -52,7 +52,7 @@ fn reads(latencies: impl IntoIterator<Item = i64>) -> Vec<Transaction> {
     (1..).zip(latencies).map(|(frame, latency)| samples::read(frame, latency)).collect()
 }
 
-/// The lines about what differs most.
+/// The lines about the largest differences.
 fn most(a: &Side, b: &Side, width: usize) -> Vec<String> {
     let comparison = Comparison::of([a, b], &THRESHOLDS);
     let shown: Vec<_> = comparison.differences.iter().filter(|one| one.is_shown()).collect();
@@ -63,7 +63,7 @@ fn most(a: &Side, b: &Side, width: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_differs_most_comes_with_its_probability() {
+fn the_largest_differences_have_a_probability() {
     let (slow, fast) =
         (of(&reads((0..100).map(|at| 200 + at % 7))), of(&reads((0..100).map(|at| 100 + at % 7))));
     for width in [80, 100] {
@@ -89,7 +89,7 @@ fn text(a: &Side, b: &Side, all: bool) -> String {
 }
 
 #[test]
-fn what_is_equal_does_not_differ() {
+fn equal_captures_do_not_differ() {
     let mut all = reads(100..200);
     all.push(samples::full());
     let (a, b) = (of(&all), of(&all));
@@ -101,7 +101,7 @@ fn what_is_equal_does_not_differ() {
 }
 
 #[test]
-fn latencies_that_differ() {
+fn slower_latencies_differ() {
     // 50% slower: the medians of 100..=199 us and of 150..=298 us are 149 us and 223 us.
     let slower = reads((100..200).map(|latency| latency * 3 / 2));
     let differences = compare(&of(&reads(100..200)), &of(&slower));
@@ -139,7 +139,7 @@ fn reads_of(bytes: u32, latencies: impl IntoIterator<Item = i64>) -> Vec<Transac
 
 /// Many small READs and some large ones, against some small ones and many large ones.
 #[test]
-fn latencies_are_compared_size_by_size() {
+fn latencies_are_compared_per_size() {
     let mixed = |small: i64, large: i64, slower: i64| {
         let mut all = reads_of(4096, (0..small).map(|nth| 100 + nth % 7));
         all.extend(reads_of(1 << 20, (0..large).map(|nth| (10_000 + nth % 70) * slower)));
@@ -180,7 +180,7 @@ fn latencies_are_compared_size_by_size() {
 }
 
 #[test]
-fn sizes_have_words() {
+fn size_classes_have_names() {
     let words = |bytes| SizeClass::of(bytes).to_string();
     assert_eq!([0, 1, 4096].map(words), ["<=4 KiB"; 3]);
     assert_eq!([4097, 65_536, 65_537].map(words), ["<=64 KiB", "<=64 KiB", "<=256 KiB"]);
@@ -188,7 +188,7 @@ fn sizes_have_words() {
 }
 
 #[test]
-fn latencies_that_chance_explains() {
+fn random_latency_differences_are_chance() {
     // Two draws from the same wide distribution, interleaved: the medians have a ratio of 1.3.
     let a = [100, 220, 330, 480, 590, 700, 850, 960, 1100, 1300];
     let b = [150, 260, 390, 520, 760, 900, 1000, 1200, 1400, 1700];
@@ -211,7 +211,7 @@ fn latencies_that_chance_explains() {
 }
 
 #[test]
-fn a_tail_that_differs() {
+fn a_longer_tail_differs() {
     let a = reads(1000..1100);
     let b = reads((1000..1080).chain((0..20).map(|more| 50_000 + more)));
     let differences = compare(&of(&a), &of(&b));
@@ -223,7 +223,7 @@ fn a_tail_that_differs() {
 }
 
 #[test]
-fn one_test_of_many_is_not_taken_for_proof() {
+fn one_significant_test_of_many_is_no_difference() {
     // Completely separate, 7 against 7: alone, this has a probability of 0.002
     // (scipy.stats.mannwhitneyu, asymptotic).
     let operations = |count: u32, latency: i64| -> Vec<Transaction> {
@@ -243,7 +243,7 @@ fn one_test_of_many_is_not_taken_for_proof() {
 }
 
 #[test]
-fn counts() {
+fn counts_are_compared_as_shares_of_the_work() {
     let many = |number: usize, operation: u32| {
         let procedure = Procedure { program: 100_003, version: 3, number: operation };
         vec![samples::transaction(procedure, 1, 10); number]
@@ -273,7 +273,7 @@ fn counts() {
 }
 
 #[test]
-fn conveyance_that_differs() {
+fn different_conveyance_is_found() {
     let mut split = samples::read(1, 10);
     for message in [&mut split.call, &mut split.reply] {
         message.as_mut().unwrap().write_chunks[0].segments.push(segment(1, 100, 0));
@@ -294,7 +294,7 @@ fn conveyance_that_differs() {
 }
 
 #[test]
-fn connections_that_differ() {
+fn different_connections_are_found() {
     let mut other = samples::connection();
     other.path_mtu = Some(4096);
     other.reply_inline_threshold = Some(1024);
@@ -328,7 +328,7 @@ fn connections_that_differ() {
 }
 
 #[test]
-fn credits_and_security() {
+fn different_credits_and_security_are_found() {
     let mut calls = reads([10, 10, 10]);
     for (call, credits) in calls.iter_mut().zip([1, 64, 32]) {
         call.reply.as_mut().unwrap().credits = credits;
@@ -344,7 +344,7 @@ fn credits_and_security() {
 }
 
 #[test]
-fn what_went_wrong() {
+fn missing_replies_and_retransmissions_differ() {
     let mut lossy = samples::connection();
     lossy.responder.sent.repeated_packets = 60;
     let mut less = samples::connection();
@@ -369,7 +369,7 @@ fn what_went_wrong() {
 }
 
 #[test]
-fn the_same_error_of_two_versions_is_one() {
+fn errors_are_paired_across_minor_versions() {
     let lookups = |minor: u32, failures: usize| -> Vec<Transaction> {
         let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 0, 1, 10);
         lookup.details.minor_version = Some(minor);
@@ -384,7 +384,7 @@ fn the_same_error_of_two_versions_is_one() {
     assert_eq!(differing(&differences), ["protocols"]);
     let error = only(&differences, "error");
     assert_eq!(error.sides, [Measure::Count(5, 20), Measure::Count(5, 20)]);
-    assert_eq!(error.what, "NFS4ERR_NOENT (2)");
+    assert_eq!(error.description, "NFS4ERR_NOENT (2)");
     assert_eq!(error.operation.unwrap().to_string(), "NFS LOOKUP");
     let differences = compare(&of(&lookups(1, 5)), &of(&lookups(1, 15)));
     assert_eq!(differing(&differences), ["error"]);
@@ -416,20 +416,20 @@ fn versions_are_paired_within_their_program() {
 }
 
 #[test]
-fn compounds_that_differ() {
+fn different_compounds_are_found() {
     let names = [Nfs4::Sequence, Nfs4::Putfh, Nfs4::Access, Nfs4::Getattr];
     let a = of(&vec![samples::compound(&names, 0, 1, 10); 10]);
     let b = of(&vec![samples::compound(&names[..3], 0, 1, 10); 10]);
     let differences = compare(&a, &b);
     assert_eq!(differing(&differences), ["compound", "compound"]);
     let compounds: Vec<_> = differences.iter().filter(|one| one.name == "compound").collect();
-    assert_eq!(compounds[0].what, "SEQUENCE PUTFH ACCESS");
+    assert_eq!(compounds[0].description, "SEQUENCE PUTFH ACCESS");
     assert_eq!(compounds[0].sides, [Measure::Count(0, 10), Measure::Count(10, 10)]);
-    assert_eq!(compounds[1].what, "SEQUENCE PUTFH ACCESS GETATTR");
+    assert_eq!(compounds[1].description, "SEQUENCE PUTFH ACCESS GETATTR");
 }
 
 #[test]
-fn captures_that_were_exchanged_differ_as_much() {
+fn swapped_captures_differ_equally() {
     let (a, b) = (of(&reads(100..200)), side("b", &reads((300..360).map(|t| t * 2)), &[samples::inferred()]));
     let (forth, back) = (compare(&a, &b), compare(&b, &a));
     assert_eq!(forth.len(), back.len());
@@ -440,7 +440,7 @@ fn captures_that_were_exchanged_differ_as_much() {
     }
 }
 
-fn much() -> [Side; 2] {
+fn different_sides() -> [Side; 2] {
     let mut lossy = samples::inferred();
     lossy.responder.sent.repeated_packets = 17;
     lossy.path_mtu = Some(4096);
@@ -454,8 +454,8 @@ fn much() -> [Side; 2] {
 }
 
 #[test]
-fn text_for_people() {
-    let [a, b] = much();
+fn text_output() {
+    let [a, b] = different_sides();
     let text = text(&a, &b, true);
     for part in [
         "A  standard input\n   101 transactions in 2s (50.5 a second), 1,000 packets, 1 connection\n",
@@ -478,7 +478,7 @@ fn text_for_people() {
 /// 200, 202 … 398 us 25, 25, 50. Half has 34 columns, the longest bar.
 #[test]
 fn distributions() {
-    let [a, b] = much();
+    let [a, b] = different_sides();
     let text = text(&a, &b, false);
     let rows: Vec<_> = text.lines().skip_while(|line| !line.starts_with("Distribution")).skip(2).collect();
     let bar = |length: usize, share: &str| format!("{} {share}", "#".repeat(length));
@@ -497,8 +497,8 @@ fn distributions() {
 }
 
 #[test]
-fn lines_for_programs() {
-    let [a, b] = much();
+fn json_lines() {
+    let [a, b] = different_sides();
     let comparison = Comparison::of([&a, &b], &THRESHOLDS);
     let first: Value = serde_json::from_str(
         &COMPARISON.of(ComparisonRow { sides: [&a, &b], comparison: &comparison }).to_json(),
@@ -539,7 +539,7 @@ fn lines_for_programs() {
         .filter(|line| !["transactions", "transport", "capture"].contains(&line["area"].as_str().unwrap()));
     words.extend(own.filter_map(|line| line["name"].as_str()).map(str::to_owned));
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
-    let documentation = std::fs::read_to_string(path).expect("docs/json.md is there");
+    let documentation = std::fs::read_to_string(path).expect("docs/json.md exists");
     let (_, section) = documentation.split_once("## The comparison").expect("it has its section");
     let missing: Vec<_> = words.iter().filter(|word| !section.contains(&format!("`{word}`"))).collect();
     assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");

@@ -12,7 +12,7 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction
 use rdmascope_dissector::ulb::{Callback, Nfs4, Procedure};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples::capture as samples_of;
-use rdmascope_tests::segments::{Checksum, Dress, Segment};
+use rdmascope_tests::segments::{Checksum, Form, Segment};
 use rdmascope_tests::values::{self as samples, START, after};
 use rdmascope_tests::{mutate, session};
 
@@ -57,7 +57,7 @@ fn nothing_wrong() {
 }
 
 #[test]
-fn much_wrong() {
+fn many_problems() {
     let mut report = quiet();
     let mut lossy = samples::inferred();
     lossy.responder.sent.sequence_naks = 3;
@@ -136,7 +136,7 @@ fn problems(capture: &Capture) -> Vec<(Group, &'static str, u64)> {
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 #[test]
-fn encrypted_replies_are_no_sign_that_all_is_well() {
+fn encrypted_replies_have_unknown_status() {
     let mut report = quiet();
     let mut sealed = samples::transaction(Procedure { program: 100_003, version: 4, number: 1 }, 500, 10);
     sealed.security = Some(Security::GssPrivacy);
@@ -144,8 +144,8 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
     report.handle(&Event::Transaction(&sealed));
     let shown = text(&report, &ending());
     let frame = sealed.reply.as_ref().unwrap().seen.frame;
-    let said = format!("1  encrypted reply (krb5p): status unknown; first in frame {frame}");
-    assert!(shown.contains(&said), "{shown}");
+    let expected = format!("1  encrypted reply (krb5p): status unknown; first in frame {frame}");
+    assert!(shown.contains(&expected), "{shown}");
     assert!(!shown.contains("no error"), "{shown}");
     // With integrity protection, the status is readable.
     let mut report = quiet();
@@ -156,7 +156,7 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
 
 /// The responder's Read chunks were not pulled, so nothing is missing from the capture.
 #[test]
-fn replies_that_are_not_pulled_are_no_fault_of_the_capture() {
+fn unpulled_replies_are_no_capture_problem() {
     let capture = samples_of(rdmascope_tests::samples::RELIABLE_REPLY);
     let problems = problems(&capture);
     assert!(problems.iter().all(|(group, ..)| *group != Group::Capture), "{problems:?}");
@@ -168,7 +168,7 @@ fn replies_that_are_not_pulled_are_no_fault_of_the_capture() {
 }
 
 #[test]
-fn one_direction_is_a_property_of_the_capture() {
+fn one_direction_is_a_capture_problem() {
     let capture = samples_of("nfs3-basic");
     // 265 calls, as counted by the client's tracepoints.
     for (from_client, name) in [(true, "one-direction"), (false, "one-direction-replies")] {
@@ -214,44 +214,44 @@ fn one_direction_is_a_property_of_the_capture() {
 /// The Linux server of the samples clears R in its private data, but sends replies by SEND with
 /// Invalidate.
 #[test]
-fn remote_invalidation_is_told_as_agreed_and_as_used() {
-    let whole = samples_of("nfs4.1-basic");
+fn remote_invalidation_is_shown_as_agreed_and_as_used() {
+    let full = samples_of("nfs4.1-basic");
     let managed = "remote invalidation not agreed; used by the server";
     let later = "remote invalidation unknown; used by the server";
-    for (capture, expected) in [(&whole, managed), (&mutate::without_cm(&whole), later)] {
+    for (capture, expected) in [(&full, managed), (&mutate::without_cm(&full), later)] {
         let (report, ending) = of_capture(capture);
         assert!(text(&report, &ending).contains(&format!("{expected}\n")), "{}", text(&report, &ending));
     }
     let mut connection = samples::connection();
-    let mut said = |agreed: Option<bool>, by_requester: u64, by_responder: u64| {
+    let mut shown = |agreed: Option<bool>, by_requester: u64, by_responder: u64| {
         connection.remote_invalidation = agreed;
         connection.requester.sent.invalidations = by_requester;
         connection.responder.sent.invalidations = by_responder;
         rdmascope_analysis::names::Invalidation(&connection).to_string()
     };
-    assert_eq!(said(Some(true), 1, 2), "on");
-    assert_eq!(said(Some(false), 0, 0), "off");
-    assert_eq!(said(Some(false), 1, 0), "not agreed; used by the client");
-    assert_eq!(said(Some(false), 1, 2), "not agreed; used by both ends");
-    assert_eq!(said(None, 0, 0), "unknown");
-    assert_eq!(said(None, 0, 1), "unknown; used by the server");
+    assert_eq!(shown(Some(true), 1, 2), "on");
+    assert_eq!(shown(Some(false), 0, 0), "off");
+    assert_eq!(shown(Some(false), 1, 0), "not agreed; used by the client");
+    assert_eq!(shown(Some(false), 1, 2), "not agreed; used by both ends");
+    assert_eq!(shown(None, 0, 0), "unknown");
+    assert_eq!(shown(None, 0, 1), "unknown; used by the server");
 }
 
 #[test]
-fn what_carries_no_rpc_has_no_faults() {
-    for (what, message) in mutate::FOREIGN {
+fn traffic_without_rpc_has_no_problems() {
+    for (kind, message) in mutate::FOREIGN {
         let mut capture = mutate::without_cm(&samples_of("nfs3-basic"));
         mutate::carry(&mut capture, message);
         let (report, ending) = of_capture(&capture);
         let nothing = report.nothing_wrong(&ending, &report.verdict(&ending, 0));
         let problems = problems(&capture);
         assert!(
-            nothing.is_some_and(|said| said.contains("contains no RPC transactions")),
-            "{what}: {problems:?}"
+            nothing.is_some_and(|text| text.contains("contains no RPC transactions")),
+            "{kind}: {problems:?}"
         );
-        let connection = report.connections().0.first().expect("there is one");
+        let connection = report.connections().0.first().expect("at least one connection");
         let name = connection.protocol.map(|protocol| protocol.name());
-        assert_eq!(name, what.starts_with("IPoIB").then_some("IPoIB-CM"), "{what}");
+        assert_eq!(name, kind.starts_with("IPoIB").then_some("IPoIB-CM"), "{kind}");
         assert_eq!((connection.call_inline_threshold, ending.totals.transactions), (None, [0; 5]));
         // As a control, the unmodified packets.
         assert!(of_capture(&mutate::without_cm(&samples_of("nfs3-basic"))).1.totals.transactions[0] > 200);
@@ -259,7 +259,7 @@ fn what_carries_no_rpc_has_no_faults() {
 }
 
 #[test]
-fn bad_icrcs_are_said_as_they_were_taken() {
+fn bad_icrcs_are_classified_by_extent() {
     let spoil = |whose: fn(&Packet, u64) -> bool| {
         let mut capture = samples_of("nfs3-basic");
         for packet in capture.packets.iter_mut().filter(|packet| packet.is_roce()) {
@@ -269,19 +269,19 @@ fn bad_icrcs_are_said_as_they_were_taken() {
         }
         of_capture(&capture)
     };
-    let said = |(report, ending): &(Report, Ending)| {
+    let found = |(report, ending): &(Report, Ending)| {
         let problems = report.problems(ending);
-        let icrc = problems.iter().filter(|problem| problem.what().contains("bad ICRC"));
+        let icrc = problems.iter().filter(|problem| problem.description().contains("bad ICRC"));
         icrc.map(|problem| (problem.group, problem.name, problem.first_frame)).collect::<Vec<_>>()
     };
     // All of them: none is excluded.
     let all = spoil(|_, _| true);
-    assert_eq!(said(&all), [(Group::Capture, "bad-icrc", None)]);
+    assert_eq!(found(&all), [(Group::Capture, "bad-icrc", None)]);
     assert!(text(&all.0, &all.1).contains("none with a good one: ICRCs assumed not computed"));
     assert!(!text(&all.0, &all.1).contains("with a bad ICRC, ignored"));
     // Those of one end.
     let one = spoil(|packet, _| packet.source() == CLIENT && packet.is_rc());
-    let [(Group::Capture, "spoiled-end", Some(_))] = said(&one)[..] else { panic!("{:?}", said(&one)) };
+    let [(Group::Capture, "spoiled-end", Some(_))] = found(&one)[..] else { panic!("{:?}", found(&one)) };
     assert!(
         text(&one.0, &one.1)
             .contains("from an end that sent no others: ICRC computed after capture? See --no-icrc")
@@ -290,12 +290,12 @@ fn bad_icrcs_are_said_as_they_were_taken() {
     assert!(!names.contains(&"no-call"), "{names:?}");
     // A few.
     let few = spoil(|packet, number| packet.source() == CLIENT && packet.is_rc() && number % 50 == 0);
-    let [(Group::Transport, "bad-icrc", Some(frame))] = said(&few)[..] else { panic!("{:?}", said(&few)) };
+    let [(Group::Transport, "bad-icrc", Some(frame))] = found(&few)[..] else { panic!("{:?}", found(&few)) };
     assert_eq!(frame % 50, 0);
 }
 
 #[test]
-fn a_wrong_checksum_of_tcp_is_no_bad_icrc() {
+fn a_bad_tcp_checksum_is_no_bad_icrc() {
     let (report, ending) = of_capture(&samples_of("iwarp-crc-lossy"));
     let problems = report.problems(&ending);
     let named = |name: &str| problems.iter().find(|problem| problem.name == name);
@@ -307,10 +307,10 @@ fn a_wrong_checksum_of_tcp_is_no_bad_icrc() {
 
 /// All segments of one end are wrong. An adapter that completes checksums does not cause this.
 #[test]
-fn wrong_checksums_of_one_end_are_the_captures() {
-    let mut capture = Dress::Sealed.on(&samples_of("iwarp-nfs3"));
+fn bad_checksums_of_one_end_are_a_capture_problem() {
+    let mut capture = Form::Sealed.apply(&samples_of("iwarp-nfs3"));
     for packet in &mut capture.packets {
-        let Some(mut segment) = Segment::of(packet).filter(Segment::is_of_client) else { continue };
+        let Some(mut segment) = Segment::of(packet).filter(Segment::is_from_client) else { continue };
         segment.checksum = Checksum::Wrong;
         segment.put(packet);
     }
@@ -327,7 +327,7 @@ fn wrong_checksums_of_one_end_are_the_captures() {
 }
 
 #[test]
-fn compounds_that_a_snap_length_cuts_are_not_counted_as_sequence() {
+fn truncated_compounds_are_not_counted_as_sequence() {
     let capture = samples_of("nfs4.1-basic");
     let counted = |capture: &Capture, name: &str| -> u64 {
         let (report, _) = of_capture(capture);
@@ -338,12 +338,12 @@ fn compounds_that_a_snap_length_cuts_are_not_counted_as_sequence() {
             .map(|(_, stats)| stats.count)
             .sum()
     };
-    let whole = counted(&capture, "SEQUENCE");
+    let full = counted(&capture, "SEQUENCE");
     assert_eq!(counted(&capture, "cut after"), 0);
     let mut cut_after_sequence = 0;
     for snap_length in (160..300).step_by(10) {
         let cut = mutate::cut(&capture, snap_length);
-        assert!(counted(&cut, "SEQUENCE") <= whole, "{snap_length}");
+        assert!(counted(&cut, "SEQUENCE") <= full, "{snap_length}");
         cut_after_sequence += counted(&cut, "cut after SEQUENCE");
     }
     assert!(cut_after_sequence > 0);
@@ -375,7 +375,7 @@ fn several_files() {
 }
 
 #[test]
-fn the_capture_says_what_it_lost() {
+fn dropped_packets_are_reported() {
     let mut ending = ending();
     let mut report = Report::default();
     report.handle(&Event::Connection(&samples::connection()));
@@ -386,8 +386,8 @@ fn the_capture_says_what_it_lost() {
     named.statistics.dropped_by_system = Some(34);
     let mut other = Interface::new(1, 1, LinkType::ETHERNET);
     other.dropped_before_packets = 1;
-    let whole = Interface::new(1, 2, LinkType::ETHERNET);
-    ending.files[0].interfaces = vec![named, other, whole];
+    let clean = Interface::new(1, 2, LinkType::ETHERNET);
+    ending.files[0].interfaces = vec![named, other, clean];
     let shown = text(&report, &ending);
     for part in [
         "lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, according to the capture; \
@@ -404,22 +404,22 @@ fn the_capture_says_what_it_lost() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn an_empty_capture() {
     let report = text(&Report::default(), &Ending { port: 4791, ..Ending::default() });
     assert!(report.contains("none; RoCEv2 is expected at UDP port 4791 (--port)"), "{report}");
     assert!(report.contains("no RoCE packets"));
 }
 
 #[test]
-fn iwarp_is_said_where_there_is_nothing_else() {
+fn iwarp_is_reported_if_no_roce_is_present() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
     ending.totals.traffic.add(rdmascope_dissector::protocol::Traffic::Iwarp, 3);
-    let said = Report::default().nothing_wrong(&ending, &[]);
+    let text = Report::default().nothing_wrong(&ending, &[]);
     let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed).";
-    assert_eq!(said.as_deref(), Some(expected));
+    assert_eq!(text.as_deref(), Some(expected));
     ending.totals.cut_records = 3;
-    let said = Report::default().nothing_wrong(&ending, &[]).expect("nothing is wrong");
-    assert!(said.contains("the snap length cut packets: start frames and FPDUs need 20 bytes"), "{said}");
+    let text = Report::default().nothing_wrong(&ending, &[]).expect("nothing is wrong");
+    assert!(text.contains("the snap length cut packets: start frames and FPDUs need 20 bytes"), "{text}");
     let nothing = Ending { port: 4791, ..Ending::default() };
-    assert!(Report::default().nothing_wrong(&nothing, &[]).is_some_and(|said| !said.contains("iWARP")));
+    assert!(Report::default().nothing_wrong(&nothing, &[]).is_some_and(|text| !text.contains("iWARP")));
 }

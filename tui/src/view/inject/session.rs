@@ -1,8 +1,7 @@
-//! The session that is sent to a live server: for each call, the recorded result beside the live
-//! one.
+//! The session that is sent to a live server: for each call, the recorded and the live result.
 
 use super::{paragraph, room};
-use crate::inject::{Difference, Offer, SentCall, SentLine};
+use crate::inject::{Difference, Entry, SentCall, SentLine};
 use crate::state::State;
 use crate::view::{dim, fitted, red, scroll_mark, scrolled, yellow};
 use ratatui::Frame;
@@ -19,7 +18,7 @@ const VERDICT: usize = 13;
 /// The title: the progress, or the result.
 pub(super) fn title(state: &State) -> String {
     let inject = &state.inject;
-    let place = inject.offers.iter().position(|one| one.is_session).unwrap_or(0);
+    let place = inject.entries.iter().position(|one| one.is_session).unwrap_or(0);
     if inject.is_running(place) {
         return format!("Session: {}", inject.progress());
     }
@@ -34,9 +33,9 @@ pub(super) fn title(state: &State) -> String {
 
 /// The line of a result of the session, by its index.
 pub fn line_of_sent(state: &State, index: usize) -> usize {
-    let Some(offer) = state.inject.offers.iter().find(|offer| offer.is_session) else { return index };
+    let Some(entry) = state.inject.entries.iter().find(|entry| entry.is_session) else { return index };
     let width = state.areas().detail.map_or(80, |area| area.width);
-    around(state, width, offer).0.len() + index
+    around(state, width, entry).0.len() + index
 }
 
 /// Whether a result is lit: the selected call, and the differences below it.
@@ -47,8 +46,8 @@ fn is_lit(state: &State, index: usize) -> bool {
 }
 
 /// Draws the visible lines.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &Offer) {
-    let (before, after) = around(state, area.width, offer);
+pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
+    let (before, after) = around(state, area.width, entry);
     let sent = &state.inject.sent;
     let seen = usize::from(area.height.saturating_sub(1));
     let top = state.detail().top;
@@ -67,22 +66,22 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &O
 }
 
 /// All lines.
-pub(super) fn all(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
-    let (before, after) = around(state, width, offer);
+pub(super) fn all(state: &State, width: u16, entry: &Entry) -> Vec<Line<'static>> {
+    let (before, after) = around(state, width, entry);
     let sent = state.inject.sent.iter().map(|line| one(state, line, width));
     before.into_iter().chain(sent).chain(after).collect()
 }
 
 /// The number of all lines.
-pub(super) fn count(state: &State, width: u16, offer: &Offer) -> usize {
-    let (before, after) = around(state, width, offer);
+pub(super) fn count(state: &State, width: u16, entry: &Entry) -> usize {
+    let (before, after) = around(state, width, entry);
     before.len() + state.inject.sent.len() + after.len()
 }
 
 /// The lines before and after the calls.
-fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
+fn around(state: &State, width: u16, entry: &Entry) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
     let inject = &state.inject;
-    let place = inject.offers.iter().position(|one| one.is_session).unwrap_or(0);
+    let place = inject.entries.iter().position(|one| one.is_session).unwrap_or(0);
     let room = room(width);
     let is_running = inject.is_running(place);
     let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -112,10 +111,10 @@ fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<
         after.push(Line::default());
     }
     match ran {
-        Some(Ok(ran)) => after.extend(paragraph(&ran.told, room)),
+        Some(Ok(ran)) => after.extend(paragraph(&ran.text, room)),
         Some(Err(error)) => after.extend(paragraph(error, room)),
         None if is_running => {}
-        None => after.extend(paragraph(&offer.explanation, room)),
+        None => after.extend(paragraph(&entry.explanation, room)),
     }
     (before, after)
 }
@@ -131,10 +130,10 @@ fn one(state: &State, line: &SentLine, width: u16) -> Line<'static> {
     match line {
         SentLine::Call(call) => {
             let style = if call.is_difference { red(state) } else { Style::new() };
-            let told = call.transaction.map(|number| number.to_string()).unwrap_or_default();
+            let transaction = call.transaction.map(|number| number.to_string()).unwrap_or_default();
             let live = call.latency.map(|latency| Duration(latency).to_string()).unwrap_or_default();
             Line::from(vec![
-                Span::raw(format!("{} {} ", number(&told), fitted(state, &call.name, NAME, false))),
+                Span::raw(format!("{} {} ", number(&transaction), fitted(state, &call.name, NAME, false))),
                 Span::styled(fitted(state, call.verdict, VERDICT, false), style),
                 Span::raw(format!(" {} {live}", fitted(state, &recorded(state, call), value, false))),
             ])

@@ -2,7 +2,7 @@
 
 use super::super::plot::{AXIS, Curve, Plot, columns, dots, time_axis};
 use super::super::{dash, dim};
-use crate::overview::{Course, Over};
+use crate::overview::{Over, OverTime};
 use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -16,8 +16,8 @@ use rdmascope_present::axis::Axis;
 
 /// Draws the first `count` charts: latency, throughput, calls in flight.
 pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer, count: usize) {
-    let course = &state.session.overview.course;
-    let Some((start, end)) = course.span else { return };
+    let over_time = &state.session.overview.over_time;
+    let Some((start, end)) = over_time.span else { return };
     let columns = columns(area.width);
     if columns == 0 || area.height < 4 {
         return;
@@ -39,7 +39,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer, count: usize)
     );
     buffer.set_line(area.x, area.y, &title, area.width);
     let length = end.since(start).max(1);
-    let drawing = Drawing { course, length, columns, shaded: &shaded, unicode: state.look.unicode };
+    let drawing = Drawing { over_time, length, columns, shaded: &shaded, unicode: state.look.unicode };
     let plots = [drawing.latency(), drawing.throughput(), drawing.flight()];
     let body = area.height - 1 - AXIS;
     let (each, mut more) = (body / count as u16, body % count as u16);
@@ -69,7 +69,7 @@ fn shaded(state: &State, (start, end): (Time, Time), columns: usize) -> Vec<bool
 
 /// The data of the charts.
 struct Drawing<'a> {
-    course: &'a Course,
+    over_time: &'a OverTime,
     /// The length of the time axis in nanoseconds.
     length: u64,
     columns: usize,
@@ -118,7 +118,7 @@ impl Drawing<'_> {
             let most = |values: &[Option<[f64; 2]>]| {
                 values.iter().flatten().map(|both| both[index]).reduce(f64::max)
             };
-            self.sampled(&self.course.latencies, most)
+            self.sampled(&self.over_time.latencies, most)
         };
         let (median, p99) = (of(0), of(1));
         let low = median.iter().flatten().copied().reduce(f64::min).unwrap_or(1e6);
@@ -133,12 +133,12 @@ impl Drawing<'_> {
     }
 
     fn throughput(&self) -> Plot<'_> {
-        let width = self.course.moved.width.max(1);
+        let width = self.over_time.moved.width.max(1);
         let rate = |index: usize| {
             // The last interval ends with the capture.
-            let last = self.course.moved.values.len().saturating_sub(1);
+            let last = self.over_time.moved.values.len().saturating_sub(1);
             let rest = self.length.saturating_sub(last as u64 * width).clamp(1, width);
-            let values = self.course.moved.values.iter().enumerate();
+            let values = self.over_time.moved.values.iter().enumerate();
             let rates = values.map(|(at, moved)| {
                 let length = if at == last { rest.max(width / 4) } else { width };
                 moved[index] as f64 * 1e9 / length as f64
@@ -156,7 +156,7 @@ impl Drawing<'_> {
     }
 
     fn flight(&self) -> Plot<'_> {
-        let flight = &self.course.flight;
+        let flight = &self.over_time.flight;
         let most =
             |values: &[(u64, Option<u32>)]| values.iter().map(|(most, _)| *most as f64).reduce(f64::max);
         let grant = |values: &[(u64, Option<u32>)]| {

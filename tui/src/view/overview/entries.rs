@@ -1,7 +1,7 @@
 //! The entries of the overview, and the places that Enter opens for them.
 
 use super::super::{Selection, Target};
-use crate::analysis::What;
+use crate::analysis::PacketSet;
 use crate::overview::{Overview, WAITING};
 use crate::rows::Sort;
 use crate::show::Show;
@@ -39,8 +39,8 @@ pub(super) fn entries(state: &State) -> Vec<Entry> {
         .collect()
 }
 
-/// The number of statements in the verdict: those about harm that fit in three lines, and the worst in
-/// any case.
+/// The number of statements in the verdict: those about harm that fit in three lines, and the worst
+/// in any case.
 pub(super) fn leading(state: &State, width: u16) -> usize {
     const LINES: usize = 3;
     let room = usize::from(width).saturating_sub(3).max(20);
@@ -56,7 +56,7 @@ impl Entry {
     /// The entry as keys use it.
     pub(super) fn selection(self, state: &State) -> Selection {
         let overview: &Overview = &state.session.overview;
-        let command = |what: &str| format!("rdmascope {what} {}", state.files);
+        let command = |subcommand: &str| format!("rdmascope {subcommand} {}", state.files);
         let analyze = Selection { command: command("analyze"), ..Selection::default() };
         match self {
             Entry::Problem(index) => match overview.statements.get(index) {
@@ -116,7 +116,7 @@ fn of_statement(state: &State, statement: &Statement) -> Selection {
         command,
         value: Some(statement.text.clone()),
         record: statement.frame,
-        packets: What::All,
+        packets: PacketSet::All,
         target: Some(target(state, statement)),
     }
 }
@@ -137,7 +137,7 @@ fn target(state: &State, statement: &Statement) -> Target {
         Subject::Violations => {
             let is_violation = |found: &crate::session::Found| {
                 found.allowance.is_none()
-                    && found.finding.verdict == Verdict::Stands
+                    && found.finding.verdict == Verdict::Certain
                     && found.finding.rule.is_none_or(|rule| rule.level == Level::Violation)
             };
             let place = state.session.findings.iter().position(is_violation);

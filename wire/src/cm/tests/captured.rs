@@ -15,12 +15,12 @@ fn captured(bytes: &[u8], attribute: u16, transaction_id: u64) -> Message<'_> {
     assert!(!message.is_cut());
     let mut built = Vec::new();
     message.build(&header, &mut built);
-    assert_eq!(built, bytes, "all that Linux sends has a field");
+    assert_eq!(built, bytes, "every bit that Linux sends has a field");
     message
 }
 
 #[test]
-fn a_captured_request() {
+fn captured_request_is_parsed() {
     let message = captured(include_bytes!("../../../testdata/req.bin"), 0x0010, TRANSACTION);
     let Message::Request(request) = message else { panic!("{}", message.name()) };
     assert_eq!(request.private_data.len(), 92);
@@ -81,13 +81,13 @@ fn a_captured_request() {
     assert_eq!((consumer.len(), request.consumer_private_data()), (56, consumer));
     let found = private_data::find(request.private_data).unwrap();
     assert_eq!(found.offset, 36);
-    let said = found.valid().unwrap();
-    assert!(said.remote_invalidation);
-    assert_eq!((said.send_bytes(), said.receive_bytes()), (4096, 4096));
+    let fields = found.valid().unwrap();
+    assert!(fields.remote_invalidation);
+    assert_eq!((fields.send_bytes(), fields.receive_bytes()), (4096, 4096));
 }
 
 #[test]
-fn a_captured_reply() {
+fn captured_reply_is_parsed() {
     let message = captured(include_bytes!("../../../testdata/rep.bin"), 0x0013, TRANSACTION);
     let expected = Reply {
         local_communication_id: CommunicationId(0x92b5_6d72),
@@ -108,12 +108,12 @@ fn a_captured_reply() {
         private_data: &padded(&[0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x03, 0x03], 196),
     };
     assert_eq!(message, Message::Reply(expected));
-    let said = private_data::find(message.private_data()).unwrap();
-    assert_eq!((said.offset, said.valid().unwrap().remote_invalidation), (0, false));
+    let found = private_data::find(message.private_data()).unwrap();
+    assert_eq!((found.offset, found.valid().unwrap().remote_invalidation), (0, false));
 }
 
 #[test]
-fn captured_ready_to_use_and_disconnection() {
+fn captured_ready_to_use_and_disconnection_are_parsed() {
     let (active, passive) = (CommunicationId(0x7601_ff5a), CommunicationId(0x92b5_6d72));
     let message = captured(include_bytes!("../../../testdata/rtu.bin"), 0x0014, TRANSACTION);
     let expected = ReadyToUse {
@@ -144,7 +144,7 @@ fn captured_ready_to_use_and_disconnection() {
 }
 
 #[test]
-fn a_captured_reject() {
+fn captured_reject_is_parsed() {
     let message = captured(include_bytes!("../../../testdata/rej.bin"), 0x0012, 0x0000_0002_5aff_0174);
     let expected = Reject {
         local_communication_id: CommunicationId(0),

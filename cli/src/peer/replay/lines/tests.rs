@@ -4,7 +4,7 @@ use super::*;
 use rdmascope_present::json::Json as _;
 
 #[test]
-fn a_line_that_has_every_field() {
+fn line_with_all_fields() {
     let line = Replayed {
         connection: 1,
         transaction: Some(2),
@@ -41,7 +41,7 @@ fn a_line_that_has_every_field() {
 }
 
 #[test]
-fn a_summary() {
+fn summary_line() {
     let mut summary = Summary {
         calls: 1,
         agree: 2,

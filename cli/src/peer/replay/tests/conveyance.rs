@@ -8,12 +8,12 @@ use rdmascope_present::json::Json;
 use rdmascope_present::text::Style;
 use serde_json::{Value, json};
 
-/// Finds the first call of a sample whose reply satisfies `is_it`.
 /// A line as other programs read it.
 fn parsed(line: &dyn Json) -> Value {
     serde_json::from_str(&line.to_json()).expect("it is JSON")
 }
 
+/// Finds the first call of a sample whose reply satisfies `is_it`.
 fn find(recording: &Recording, is_it: impl Fn(&Call, &[u8], &[Vec<u8>], &Conveyance) -> bool) -> usize {
     let found = recording.calls.iter().position(|call| match &call.answer {
         Answer::Reply { stream, items, conveyance, .. } => is_it(call, stream, items, conveyance),
@@ -33,8 +33,8 @@ fn parts(call: &mut Call) -> (&mut Vec<u8>, &mut Vec<Vec<u8>>, &mut Conveyance) 
 fn altered(recorded: &Recording, number: usize, change: impl FnOnce(&mut Call)) -> Outcome {
     let mut live = recorded.clone();
     change(&mut live.calls[number]);
-    let (told, _) = replay(recorded.clone(), live, Timing::Fastest, Network::GOOD);
-    let others = told.outcomes.iter().filter(|outcome| outcome.subject != Subject::Call(number));
+    let (results, _) = replay(recorded.clone(), live, Timing::Fastest, Network::GOOD);
+    let others = results.outcomes.iter().filter(|outcome| outcome.subject != Subject::Call(number));
     for other in others {
         let is_same = match &other.verdict {
             Verdict::Agrees(comparison) => comparison.conveyance.is_empty(),
@@ -42,8 +42,8 @@ fn altered(recorded: &Recording, number: usize, change: impl FnOnce(&mut Call)) 
         };
         assert!(is_same, "{other:?}");
     }
-    let own = told.outcomes.iter().find(|outcome| outcome.subject == Subject::Call(number));
-    own.expect("it is told").clone()
+    let own = results.outcomes.iter().find(|outcome| outcome.subject == Subject::Call(number));
+    own.expect("the call has an outcome").clone()
 }
 
 /// Returns the differences in conveyance, and whether they count. Nothing else may differ.
@@ -52,8 +52,8 @@ fn conveyed(outcome: &Outcome) -> (bool, Vec<(String, bool, &'static str)>) {
         panic!("{outcome:?}")
     };
     assert_eq!((&comparison.differences[..], comparison.own), (&[][..], 0), "{outcome:?}");
-    let said = |it: &Conveyed| (it.aspect.to_string(), it.counts, it.section);
-    (outcome.verdict.is_difference(), comparison.conveyance.iter().map(said).collect())
+    let row = |it: &Conveyed| (it.aspect.to_string(), it.counts, it.section);
+    (outcome.verdict.is_difference(), comparison.conveyance.iter().map(row).collect())
 }
 
 /// Finds an NFSv3 READ that returned a number of bytes in `length`, as the last of its results.
@@ -80,7 +80,7 @@ fn inline_beside_a_reply_chunk() -> (Recording, usize, Recording) {
 }
 
 #[test]
-fn the_samples_have_each_form() {
+fn samples_cover_each_form_of_conveyance() {
     let recording = sample("nfs3-basic");
     let has = |is_it: fn(&Conveyance) -> bool| {
         find(&recording, |_, _, _, conveyance| is_it(conveyance));
@@ -92,7 +92,7 @@ fn the_samples_have_each_form() {
 }
 
 #[test]
-fn data_that_are_moved_inline_are_a_difference() {
+fn inline_data_is_a_difference() {
     let recorded = sample("nfs3-basic");
     let number = read_of(&recorded, 1..2000);
     let outcome = altered(&recorded, number, |call| {
@@ -110,7 +110,7 @@ fn data_that_are_moved_inline_are_a_difference() {
 }
 
 #[test]
-fn the_reply_chunk_for_a_short_reply_is_told_and_is_no_difference() {
+fn reply_chunk_for_a_short_reply_may_differ() {
     let (recorded, number, as_it_was) = inline_beside_a_reply_chunk();
     let answer = as_it_was.calls[number].answer.clone();
     let outcome = altered(&recorded, number, |call| call.answer = answer);
@@ -155,7 +155,7 @@ fn in_two_segments() -> (Recording, usize) {
 }
 
 #[test]
-fn another_handle_that_is_invalidated_is_told_and_is_no_difference() {
+fn invalidated_handle_may_differ() {
     let (mut recorded, number) = in_two_segments();
     parts(&mut recorded.calls[number]).2.invalidated = Some(Invalidated::Write(0, 0));
     let other = |memory| move |call: &mut Call| parts(call).2.invalidated = memory;
@@ -164,14 +164,14 @@ fn another_handle_that_is_invalidated_is_told_and_is_no_difference() {
     assert_eq!(conveyed(&outcome), note());
     let line = Replayed::new(&outcome, &read_sample("nfs3-basic"));
     let shown = Shown(&line, Style::new(false)).to_string();
-    let said =
+    let expected =
         "recorded segment 1 of Write chunk 1, now segment 2 of Write chunk 1 (rfc8797/4.1; may differ)";
-    assert!(shown.contains(said), "{shown}");
+    assert!(shown.contains(expected), "{shown}");
     assert_eq!(conveyed(&altered(&recorded, number, other(None))), note());
 }
 
 #[test]
-fn the_second_segment_before_the_first_is_a_difference() {
+fn unfilled_first_segment_is_a_difference() {
     let (recorded, number) = in_two_segments();
     let outcome = altered(&recorded, number, |call| {
         let (_, items, conveyance) = parts(call);
@@ -190,7 +190,7 @@ fn the_second_segment_before_the_first_is_a_difference() {
 }
 
 #[test]
-fn a_reply_chunk_that_does_not_come_back_is_a_difference() {
+fn missing_reply_chunk_is_a_difference() {
     let (recorded, number, _) = inline_beside_a_reply_chunk();
     let outcome = altered(&recorded, number, |call| parts(call).2.reply = Some(Returned::Absent));
     let counts = ("Reply chunk".to_owned(), true, "rfc8166/4.3.3");
@@ -198,7 +198,7 @@ fn a_reply_chunk_that_does_not_come_back_is_a_difference() {
 }
 
 #[test]
-fn an_error_instead_of_a_reply_is_a_difference() {
+fn error_instead_of_a_reply_is_a_difference() {
     let recorded = sample("nfs3-basic");
     let last = recorded.calls.len() - 1;
     let error = |call: &mut Call| {

@@ -1,7 +1,7 @@
 //! A recorded session, replayed to a target with other grants: fewer slots, no delegation, other
 //! stateids.
 
-use super::{Told, replay, sample};
+use super::{Results, replay, sample};
 use rdmascope_peer::pair::Network;
 use rdmascope_peer::replay::{Answer, Call, How, Recording, Subject, Timing, Verdict};
 use rdmascope_wire::Layer;
@@ -63,8 +63,8 @@ fn with_slots(mut recording: Recording, slots: u32) -> Recording {
     recording
 }
 
-fn skipped(told: &Told) -> Vec<usize> {
-    let calls = told.outcomes.iter().filter_map(|outcome| match (outcome.subject, &outcome.verdict) {
+fn skipped(results: &Results) -> Vec<usize> {
+    let calls = results.outcomes.iter().filter_map(|outcome| match (outcome.subject, &outcome.verdict) {
         (Subject::Call(call), Verdict::Skipped(why)) => {
             assert!(
                 why.starts_with("stateid 0x") && why.ends_with("the target gave none in its place"),
@@ -78,14 +78,14 @@ fn skipped(told: &Told) -> Vec<usize> {
 }
 
 /// Checks that the target knew every call that it received.
-fn all_known(told: &Told) {
-    for answered in &told.answered {
+fn all_known(results: &Results) {
+    for answered in &results.answered {
         assert!(matches!(answered.how, How::AsRecorded | How::Backward(_)), "{answered:?}");
     }
 }
 
-fn granted(told: &Told) -> BTreeSet<&'static str> {
-    let compared = told.outcomes.iter().filter_map(|outcome| match &outcome.verdict {
+fn granted(results: &Results) -> BTreeSet<&'static str> {
+    let compared = results.outcomes.iter().filter_map(|outcome| match &outcome.verdict {
         Verdict::Agrees(comparison) => Some(&comparison.granted),
         _ => None,
     });
@@ -93,7 +93,7 @@ fn granted(told: &Told) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn a_target_with_fewer_slots_gets_each_call_on_one_that_it_grants() {
+fn calls_use_only_granted_slots() {
     let recording = sample("nfs4.2-mtu4096-large-io");
     let slots = recording.calls.iter().filter_map(|call| match first_operation(call)? {
         (SEQUENCE, at) => Some(word(&call.message, at + 20)),
@@ -102,18 +102,18 @@ fn a_target_with_fewer_slots_gets_each_call_on_one_that_it_grants() {
     assert!(slots.max() > Some(2), "the sample has calls on several slots");
     // A single slot makes the slot of each call certain.
     let target = with_slots(recording.clone(), 1);
-    let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
-    assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
-    all_known(&told);
-    assert_eq!(granted(&told), ["ca_maxrequests", "sr_highest_slotid", "sr_target_highest_slotid"].into());
+    let (results, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
+    assert_eq!((results.differences(), skipped(&results)), (vec![], vec![]));
+    all_known(&results);
+    assert_eq!(granted(&results), ["ca_maxrequests", "sr_highest_slotid", "sr_target_highest_slotid"].into());
 }
 
 /// Returns the stateids of the delegations that calls return.
 fn delegations(recording: &Recording) -> BTreeSet<Vec<u8>> {
     let calls = recording.calls.iter().filter(|call| !call.backward);
-    let places = calls.flat_map(|call| (0..call.message.len()).step_by(4).map(move |at| &call.message[at..]));
+    let tails = calls.flat_map(|call| (0..call.message.len()).step_by(4).map(move |at| &call.message[at..]));
     // The seqid is 1, because the sample renews no delegation.
-    let found = places.filter(|bytes| {
+    let found = tails.filter(|bytes| {
         bytes.len() >= 20 && word(bytes, 0) == DELEGRETURN && word(bytes, 4) == 1 && word(bytes, 8) != 0
     });
     // Other occurrences of this number precede bytes that no reply contains.
@@ -154,20 +154,20 @@ fn without_delegations(mut recording: Recording, granted: bool) -> (Recording, B
 }
 
 #[test]
-fn a_target_without_delegations_is_not_asked_about_them() {
+fn calls_about_missing_delegations_are_skipped() {
     for name in ["nfs4.1-backchannel-recall", "nfs4.1-basic"] {
         let recording = sample(name);
         let (target, passed) = without_delegations(recording.clone(), false);
-        let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
-        assert_eq!(told.differences(), Vec::<&_>::new(), "{name}");
-        assert_eq!(skipped(&told).into_iter().collect::<BTreeSet<_>>(), passed, "{name}");
-        all_known(&told);
-        assert_eq!(granted(&told), ["delegation_type"].into(), "{name}");
+        let (results, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
+        assert_eq!(results.differences(), Vec::<&_>::new(), "{name}");
+        assert_eq!(skipped(&results).into_iter().collect::<BTreeSet<_>>(), passed, "{name}");
+        all_known(&results);
+        assert_eq!(granted(&results), ["delegation_type"].into(), "{name}");
     }
 }
 
 #[test]
-fn a_stateid_that_the_target_never_gave_is_not_sent() {
+fn unknown_stateid_is_not_sent() {
     let mut recording = sample("nfs4.1-basic");
     let delegation = delegations(&recording).pop_last().expect("the sample has some");
     let index = recording
@@ -180,26 +180,26 @@ fn a_stateid_that_the_target_never_gave_is_not_sent() {
     let message = &mut recording.calls[index].message;
     let at = message.windows(16).rposition(|bytes| bytes == delegation).expect("it is there");
     message[at + 4] ^= 0x40;
-    let (told, _) = replay(recording, with_slots(target, u32::MAX), Timing::Fastest, Network::GOOD);
-    assert_eq!((told.differences(), skipped(&told)), (vec![], vec![index]));
-    all_known(&told);
+    let (results, _) = replay(recording, with_slots(target, u32::MAX), Timing::Fastest, Network::GOOD);
+    assert_eq!((results.differences(), skipped(&results)), (vec![], vec![index]));
+    all_known(&results);
 }
 
 /// No recorded call returns a delegation that only the target grants, so the replay returns each
 /// one.
 #[test]
-fn delegations_that_the_recording_does_not_have_are_returned() {
+fn unrecorded_delegations_are_returned() {
     let sample = sample("nfs4.1-backchannel-recall");
     let (recording, _) = without_delegations(sample.clone(), false);
     let (target, _) = without_delegations(sample, true);
     let differs = recording.calls.iter().zip(&target.calls).filter(|(one, other)| one.answer != other.answer);
     let delegations = differs.count();
-    let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
-    assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
-    assert_eq!(granted(&told), ["delegation_type"].into());
+    let (results, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
+    assert_eq!((results.differences(), skipped(&results)), (vec![], vec![]));
+    assert_eq!(granted(&results), ["delegation_type"].into());
     // The target answers them with SYSTEM_ERR, because its recording lacks such calls. It knows all
     // others.
-    let unknown = told.answered.iter().filter(|answered| answered.how == How::Unknown);
+    let unknown = results.answered.iter().filter(|answered| answered.how == How::Unknown);
     assert!(delegations > 0);
     assert_eq!(unknown.count(), delegations);
 }
@@ -221,7 +221,7 @@ fn opened_by_handle(stream: &[u8]) -> Option<usize> {
 
 /// A file can be opened by its handle, which is then not in the reply.
 #[test]
-fn a_delegation_of_a_file_opened_by_its_handle_is_returned() {
+fn delegation_of_open_by_handle_is_returned() {
     let recording = sample("nfs4.1-basic");
     let mut target = recording.clone();
     let replies = target.calls.iter_mut().filter_map(|call| match &mut call.answer {
@@ -236,9 +236,9 @@ fn a_delegation_of_a_file_opened_by_its_handle_is_returned() {
         stream.splice(at..at + 4, delegation.iter().flat_map(|word: &u32| word.to_be_bytes()));
     }
     assert!(granted > 0, "the sample opens a file by its handle");
-    let (told, _) = replay(recording, with_slots(target, u32::MAX), Timing::Fastest, Network::GOOD);
-    assert_eq!(told.differences(), Vec::<&_>::new());
+    let (results, _) = replay(recording, with_slots(target, u32::MAX), Timing::Fastest, Network::GOOD);
+    assert_eq!(results.differences(), Vec::<&_>::new());
     // The recording of the target lacks the calls that return them.
-    let returned = told.answered.iter().filter(|answered| answered.how == How::Unknown);
+    let returned = results.answered.iter().filter(|answered| answered.how == How::Unknown);
     assert_eq!(returned.count(), granted as usize);
 }

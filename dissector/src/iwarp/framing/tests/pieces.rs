@@ -5,7 +5,7 @@ use rdmascope_wire::ddp::Tagged;
 
 /// A unit, with positions counted from the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Event {
     Start(u32),
     Piece {
         fpdu: u32,
@@ -23,11 +23,11 @@ enum Told {
 /// The position after the FPDU, and the verdict on its CRC.
 type Ended = (u32, CrcVerdict);
 
-fn tell(unit: Unit<'_>) -> Told {
+fn event(unit: Unit<'_>) -> Event {
     let at = |sequence: u32| sequence.wrapping_sub(START);
     match unit {
-        Unit::Start(_, _, _, behind) => Told::Start(at(behind)),
-        Unit::Piece(it) => Told::Piece {
+        Unit::Start(_, _, _, next) => Event::Start(at(next)),
+        Unit::Piece(it) => Event::Piece {
             fpdu: at(it.of.sequence),
             at: at(it.sequence),
             offset: it.offset,
@@ -36,8 +36,8 @@ fn tell(unit: Unit<'_>) -> Told {
             is_missing: it.is_missing,
             end: it.end.map(|end| (at(end.sequence), end.crc)),
         },
-        Unit::Lost | Unit::Cut => Told::Lost,
-        Unit::Malformed(_, sequence, fields) => Told::Malformed(at(sequence), fields),
+        Unit::Lost | Unit::Cut => Event::Lost,
+        Unit::Malformed(_, sequence, fields) => Event::Malformed(at(sequence), fields),
     }
 }
 
@@ -46,16 +46,16 @@ fn at_fpdu(crc: CrcUse) -> Framing {
     Framing { state: State::Fpdu(Fpdu::new(true)), crc, knows_markers: true, ..Framing::default() }
 }
 
-fn took(framing: &mut Framing, run: Run<'_>) -> Vec<Told> {
-    let mut told = Vec::new();
-    framing.take(run, &mut |unit| told.push(tell(unit)));
-    told
+fn feed(framing: &mut Framing, run: Run<'_>) -> Vec<Event> {
+    let mut events = Vec::new();
+    framing.take(run, &mut |unit| events.push(event(unit)));
+    events
 }
 
-fn skipped(framing: &mut Framing, at: u32, count: u32) -> Vec<Told> {
-    let mut told = Vec::new();
-    framing.skip(START.wrapping_add(at), count, &mut |unit| told.push(tell(unit)));
-    told
+fn skip(framing: &mut Framing, at: u32, count: u32) -> Vec<Event> {
+    let mut events = Vec::new();
+    framing.skip(START.wrapping_add(at), count, &mut |unit| events.push(event(unit)));
+    events
 }
 
 /// 2 bytes of length, 18 of header, 5 of data, 3 of padding, 4 of CRC: 32.
@@ -65,17 +65,17 @@ fn first() -> Vec<u8> {
 
 /// An FPDU cut at any byte yields its data in two adjacent pieces, and the second one ends it.
 #[test]
-fn an_fpdu_in_two_runs() {
+fn fpdu_split_at_any_byte_yields_two_adjacent_pieces() {
     let stream = first();
     let data = |at: u32| at.clamp(20, 25) - 20;
     for cut in 1..32_u32 {
         let mut framing = at_fpdu(CrcUse::On);
-        let mut told = took(&mut framing, run(&stream[..cut as usize], 0));
+        let mut events = feed(&mut framing, run(&stream[..cut as usize], 0));
         assert_eq!(framing.begun(), Some(START));
         let header = framing.unfinished().map(|(begin, of)| (begin, of.is_some()));
         assert_eq!(header, Some((START, cut >= 20)));
-        told.extend(took(&mut framing, run(&stream[cut as usize..], cut as usize)));
-        let piece = |at: u32, from: u32, to: u32, end| Told::Piece {
+        events.extend(feed(&mut framing, run(&stream[cut as usize..], cut as usize)));
+        let piece = |at: u32, from: u32, to: u32, end| Event::Piece {
             fpdu: 0,
             at,
             offset: from,
@@ -87,18 +87,19 @@ fn an_fpdu_in_two_runs() {
         let end = Some((32, CrcVerdict::Good));
         let expected = [piece(20, 0, data(cut), None), piece(cut.max(20), data(cut), 5, end)];
         // If the cut is before the data, only one piece has data.
-        assert_eq!(told, expected[usize::from(cut <= 20)..], "{cut}");
+        assert_eq!(events, expected[usize::from(cut <= 20)..], "{cut}");
         assert!(framing.begun().is_none() && framing.unfinished().is_none());
     }
 }
 
 /// Byte by byte: one piece for each byte of data, and an empty one at the end of the FPDU.
 #[test]
-fn an_fpdu_in_runs_of_one_byte() {
+fn fpdu_of_one_byte_runs_ends_with_an_empty_piece() {
     let stream = first();
     let mut framing = at_fpdu(CrcUse::On);
-    let told: Vec<Told> = (0..32).flat_map(|at| took(&mut framing, run(&stream[at..at + 1], at))).collect();
-    let piece = |at: u32, offset, length: u32, end| Told::Piece {
+    let events: Vec<Event> =
+        (0..32).flat_map(|at| feed(&mut framing, run(&stream[at..at + 1], at))).collect();
+    let piece = |at: u32, offset, length: u32, end| Event::Piece {
         fpdu: 0,
         at,
         offset,
@@ -108,13 +109,13 @@ fn an_fpdu_in_runs_of_one_byte() {
         end,
     };
     let data = (20..25).map(|at| piece(at, at - 20, 1, None));
-    let expected: Vec<Told> = data.chain([piece(31, 5, 0, Some((32, CrcVerdict::Good)))]).collect();
-    assert_eq!(told, expected);
+    let expected: Vec<Event> = data.chain([piece(31, 5, 0, Some((32, CrcVerdict::Good)))]).collect();
+    assert_eq!(events, expected);
 }
 
 /// Framing continues after a gap that lies within the FPDU.
 #[test]
-fn a_hole_in_an_fpdu() {
+fn framing_continues_after_gap_within_fpdu() {
     let stream = first();
     let data = |at: u32| at.clamp(20, 25) - 20;
     for crc in [CrcUse::On, CrcUse::Off, CrcUse::Unknown] {
@@ -122,21 +123,21 @@ fn a_hole_in_an_fpdu() {
         for from in 20..32_u32 {
             for to in from + 1..=33 {
                 let mut framing = at_fpdu(crc);
-                took(&mut framing, run(&stream[..from as usize], 0));
-                let told = skipped(&mut framing, from, to - from);
+                feed(&mut framing, run(&stream[..from as usize], 0));
+                let events = skip(&mut framing, from, to - from);
                 if to == 33 {
-                    assert_eq!(told, [Told::Lost], "the next FPDU started in the gap");
+                    assert_eq!(events, [Event::Lost], "the next FPDU started in the gap");
                     assert!(matches!(framing.state, State::Searching));
                     continue;
                 }
                 let (offset, length) = (data(from), data(to) - data(from));
                 let end = (to == 32).then_some((32, verdict));
-                let hole =
-                    Told::Piece { fpdu: 0, at: from, offset, length, captured: 0, is_missing: true, end };
-                assert_eq!(told, [hole], "{from}..{to}");
-                let told = took(&mut framing, run(&stream[to as usize..], to as usize));
-                let ended = told.last().map(|told| match told {
-                    Told::Piece { end, is_missing: false, .. } => *end,
+                let gap =
+                    Event::Piece { fpdu: 0, at: from, offset, length, captured: 0, is_missing: true, end };
+                assert_eq!(events, [gap], "{from}..{to}");
+                let events = feed(&mut framing, run(&stream[to as usize..], to as usize));
+                let ended = events.last().map(|event| match event {
+                    Event::Piece { end, is_missing: false, .. } => *end,
                     other => panic!("{other:?}"),
                 });
                 assert_eq!(ended, (to < 32).then_some(Some((32, verdict))), "{from}..{to}");
@@ -146,44 +147,44 @@ fn a_hole_in_an_fpdu() {
     // Before the end of its header, its length is unknown.
     for from in 1..20 {
         let mut framing = at_fpdu(CrcUse::On);
-        took(&mut framing, run(&stream[..from], 0));
-        assert_eq!(skipped(&mut framing, from as u32, 1), [Told::Lost]);
+        feed(&mut framing, run(&stream[..from], 0));
+        assert_eq!(skip(&mut framing, from as u32, 1), [Event::Lost]);
     }
     // A gap changes nothing during a search. It makes a start frame invalid.
     let mut framing = Framing { state: State::Searching, ..Framing::default() };
-    assert_eq!(skipped(&mut framing, 0, 9), []);
+    assert_eq!(skip(&mut framing, 0, 9), []);
     let mut framing = Framing::default();
-    took(&mut framing, run(b"MPA ID R", 0));
+    feed(&mut framing, run(b"MPA ID R", 0));
     assert!(framing.footprint() >= 8);
-    assert_eq!(skipped(&mut framing, 8, 9), []);
+    assert_eq!(skip(&mut framing, 8, 9), []);
     assert!(matches!(framing.state, State::Searching) && framing.footprint() == 0);
 }
 
 /// A snap length cuts an FPDU. In the header it loses the FPDU; after the header only its CRC
 /// cannot be verified.
 #[test]
-fn an_fpdu_that_is_cut() {
+fn truncated_fpdu_is_lost_only_within_its_header() {
     let stream = [first(), send(2, b"second")].concat();
     for captured in 0..32 {
         let mut framing = at_fpdu(CrcUse::On);
-        let told = took(&mut framing, Run { bytes: &stream[..captured], length: 32, ..run(&stream, 0) });
+        let events = feed(&mut framing, Run { bytes: &stream[..captured], length: 32, ..run(&stream, 0) });
         if captured < 20 {
-            assert_eq!(told, [Told::Lost], "{captured}");
+            assert_eq!(events, [Event::Lost], "{captured}");
             assert!(matches!(framing.state, State::Searching));
             continue;
         }
         let end = Some((32, CrcVerdict::Unverifiable));
         let (length, captured) = (5, captured.min(25) - 20);
-        let piece = Told::Piece { fpdu: 0, at: 20, offset: 0, length, captured, is_missing: false, end };
-        assert_eq!(told, [piece], "{captured}");
-        let told = took(&mut framing, run(&stream[32..], 32));
-        assert!(matches!(told[..], [Told::Piece { end: Some((64, CrcVerdict::Good)), .. }]), "{told:?}");
+        let piece = Event::Piece { fpdu: 0, at: 20, offset: 0, length, captured, is_missing: false, end };
+        assert_eq!(events, [piece], "{captured}");
+        let events = feed(&mut framing, run(&stream[32..], 32));
+        assert!(matches!(events[..], [Event::Piece { end: Some((64, CrcVerdict::Good)), .. }]), "{events:?}");
     }
 }
 
 /// The bits in which a CRC differs. The first byte of the field is the lowest.
 #[test]
-fn by_which_bits_a_crc_differs() {
+fn bad_crc_reports_differing_bits() {
     let mut stream = first();
     stream.iter_mut().skip(28).zip([1, 2, 4, 8]).for_each(|(byte, bit)| *byte ^= bit);
     let mut found = Vec::new();
@@ -197,7 +198,7 @@ fn by_which_bits_a_crc_differs() {
 /// Verdicts by RFC 5044, section 4.4. Without start frames, the first FPDU shows whether CRCs are
 /// used.
 #[test]
-fn verdicts_on_crcs() {
+fn crc_verdicts_follow_rfc_5044() {
     use CrcUse::*;
     use CrcVerdict::*;
     let (right, wrong, zero) = ([1, 2, 3, 4], [1, 2, 3, 5], [0; 4]);
@@ -217,9 +218,9 @@ fn verdicts_on_crcs() {
         for (overlooks_crc, knows_markers) in [(false, true), (true, true), (false, false)] {
             let mut framing = Framing { crc, overlooks_crc, knows_markers, ..Framing::default() };
             // The CRC may differ because of an unknown marker.
-            let is_accused = !overlooks_crc && knows_markers;
+            let is_verifiable = !overlooks_crc && knows_markers;
             let (verdict, known) =
-                if verdict == Bad && !is_accused { (Unverifiable, crc) } else { (verdict, known) };
+                if verdict == Bad && !is_verifiable { (Unverifiable, crc) } else { (verdict, known) };
             assert_eq!(framing.judge_crc(computed, field), verdict, "{crc:?} {computed:?} {field:?}");
             assert_eq!(framing.crc, known, "{crc:?} {computed:?} {field:?}");
         }
@@ -228,7 +229,7 @@ fn verdicts_on_crcs() {
 
 /// A length shorter than the header is malformed if an FPDU certainly starts there.
 #[test]
-fn what_is_malformed() {
+fn length_shorter_than_header_is_malformed() {
     let tagged = |length: u8| [&[0, length, 0xc1, 0x40][..], &[0; Tagged::LENGTH - 2]].concat();
     let untagged = |length: u8| [&[0, length, 0x41, 0x43][..], &[0; Untagged::LENGTH - 2]].concat();
     for (stream, fields) in [
@@ -238,32 +239,32 @@ fn what_is_malformed() {
         (untagged(18), None),
     ] {
         let mut framing = at_fpdu(CrcUse::Off);
-        let told = took(&mut framing, run(&stream, 0));
-        assert_eq!(told, fields.map(|fields| Told::Malformed(0, fields)).into_iter().collect::<Vec<_>>());
+        let events = feed(&mut framing, run(&stream, 0));
+        assert_eq!(events, fields.map(|fields| Event::Malformed(0, fields)).into_iter().collect::<Vec<_>>());
         assert_eq!(matches!(framing.state, State::Searching), fields.is_some());
         // If a marker may be there, or the start was inferred, a new search begins.
         for (certain, knows_markers) in [(true, false), (false, true)] {
             let state = State::Fpdu(Fpdu::new(certain));
             let mut framing = Framing { state, knows_markers, ..Framing::default() };
-            let expected: &[Told] = if fields.is_some() { &[Told::Lost] } else { &[] };
-            let told = took(&mut framing, run(&stream, 0));
-            assert_eq!(told, expected, "{stream:?} {certain} {knows_markers}");
+            let expected: &[Event] = if fields.is_some() { &[Event::Lost] } else { &[] };
+            let events = feed(&mut framing, run(&stream, 0));
+            assert_eq!(events, expected, "{stream:?} {certain} {knows_markers}");
         }
     }
     // An irregular header is accepted if its place is certain, because the receiver accepts it too.
     let irregular = [&[0, 18, 0x45, 0x43][..], &[0; Untagged::LENGTH - 2]].concat();
     for (certain, knows_markers, expected) in
-        [(true, true, &[][..]), (true, false, &[Told::Lost]), (false, true, &[Told::Lost])]
+        [(true, true, &[][..]), (true, false, &[Event::Lost]), (false, true, &[Event::Lost])]
     {
         let state = State::Fpdu(Fpdu::new(certain));
         let mut framing = Framing { state, knows_markers, ..Framing::default() };
-        assert_eq!(took(&mut framing, run(&irregular, 0)), expected, "{certain} {knows_markers}");
+        assert_eq!(feed(&mut framing, run(&irregular, 0)), expected, "{certain} {knows_markers}");
     }
 }
 
 /// Byte by byte: 4 bytes of a marker, 508 of FPDUs (RFC 5044, section 4.3).
 #[test]
-fn bytes_that_are_not_of_markers() {
+fn marker_positions_match_byte_by_byte_simulation() {
     for (left, ahead) in
         (0..=4).map(|left| (left, 508 + left)).chain([0, 1, 3, 4, 100, 511].map(|it| (0, it)))
     {
@@ -298,35 +299,35 @@ fn bytes_that_are_not_of_markers() {
 /// The first two bytes after the start frame are a marker or a length. They decide, regardless of
 /// the request for markers.
 #[test]
-fn what_the_first_bytes_show_of_markers() {
+fn first_bytes_override_requested_markers() {
     let frame = b"MPA ID Rep Frame\x40\x01\0\0";
     let marked = [&[0; 4][..], &first()].concat();
     for wanted in [Some(START), None] {
         for (bytes, shown) in [(&marked[..], Some(true)), (&first()[..], Some(false)), (&marked[..1], None)] {
             let mut framing = Framing::default();
             let begin = 0_usize.wrapping_sub(frame.len());
-            assert_eq!(took(&mut framing, run(frame, begin)), [Told::Start(0)]);
+            assert_eq!(feed(&mut framing, run(frame, begin)), [Event::Start(0)]);
             framing.insert_markers(wanted);
-            took(&mut framing, run(bytes, 0));
-            assert_eq!(framing.shown.map(|(_, are_there)| are_there), shown);
-            let are_there = shown.unwrap_or(wanted.is_some());
-            assert_eq!(framing.markers.is_some(), are_there, "{wanted:?} {shown:?}");
+            feed(&mut framing, run(bytes, 0));
+            assert_eq!(framing.shown.map(|(_, has_markers)| has_markers), shown);
+            let has_markers = shown.unwrap_or(wanted.is_some());
+            assert_eq!(framing.markers.is_some(), has_markers, "{wanted:?} {shown:?}");
             // Markers seen in the stream take precedence over the request.
-            framing.insert_markers(if are_there { None } else { Some(START) });
-            assert_eq!(framing.markers.is_some(), are_there == shown.is_some(), "{wanted:?} {shown:?}");
+            framing.insert_markers(if has_markers { None } else { Some(START) });
+            assert_eq!(framing.markers.is_some(), has_markers == shown.is_some(), "{wanted:?} {shown:?}");
         }
     }
     // The first bytes are missing.
     let mut framing = Framing::default();
-    took(&mut framing, run(frame, 0_usize.wrapping_sub(frame.len())));
-    skipped(&mut framing, 0, 4);
-    took(&mut framing, run(&marked, 4));
+    feed(&mut framing, run(frame, 0_usize.wrapping_sub(frame.len())));
+    skip(&mut framing, 0, 4);
+    feed(&mut framing, run(&marked, 4));
     assert_eq!(framing.shown, None);
 }
 
-/// A search keeps the properties of the whole stream, and nothing else.
+/// A search keeps the properties of the stream, and nothing else.
 #[test]
-fn what_is_known_where_fpdus_are_looked_for() {
+fn search_keeps_only_stream_properties() {
     let mut framing = at_fpdu(CrcUse::On);
     framing.overlooks_crc = true;
     framing.insert_markers(Some(START));
@@ -338,69 +339,69 @@ fn what_is_known_where_fpdus_are_looked_for() {
 
 /// A marker whose pointer is 0 precedes an FPDU, whose start is then known.
 #[test]
-fn a_marker_in_front_of_an_fpdu() {
+fn marker_with_pointer_zero_locates_next_fpdu() {
     let stream = [&[0; 4][..], &first()].concat();
     for state in [State::Untouched, State::Searching] {
         let mut framing = Framing { state, crc: CrcUse::On, ..Framing::default() };
         framing.insert_markers(Some(START));
-        let told = took(&mut framing, run(&stream, 0));
-        let [Told::Piece { fpdu: 4, end: Some((36, _)), .. }] = told[..] else { panic!("{told:?}") };
+        let events = feed(&mut framing, run(&stream, 0));
+        let [Event::Piece { fpdu: 4, end: Some((36, _)), .. }] = events[..] else { panic!("{events:?}") };
         assert_eq!(framing.inferred, 1);
     }
     // A marker that points back is within an FPDU. Nothing is inferred if the start is known.
     let within = [&[0, 0, 0, 8][..], &[0xff; 8]].concat();
     let mut framing = Framing { state: State::Searching, ..Framing::default() };
     framing.insert_markers(Some(START));
-    assert_eq!((took(&mut framing, run(&within, 0)), framing.inferred), (vec![], 0));
+    assert_eq!((feed(&mut framing, run(&within, 0)), framing.inferred), (vec![], 0));
     let mut framing = at_fpdu(CrcUse::On);
     framing.insert_markers(Some(START));
-    assert_eq!((took(&mut framing, run(&stream, 0)).len(), framing.inferred), (1, 0));
+    assert_eq!((feed(&mut framing, run(&stream, 0)).len(), framing.inferred), (1, 0));
 }
 
 /// Two FPDUs that start at least 512 bytes apart show that the stream has no markers. Closer ones
 /// do not.
 #[test]
-fn how_far_fpdus_show_that_there_are_no_markers() {
+fn fpdus_512_bytes_apart_rule_out_markers() {
     // 24 bytes are not data: 2 of length, 18 of header, 4 of CRC.
     for (length, knows) in [(504, false), (508, false), (512, true), (516, true)] {
         let fpdu = send(1, &vec![7; length - 24]);
         assert_eq!(fpdu.len(), length);
         let mut framing = Framing { state: State::Searching, ..Framing::default() };
-        took(&mut framing, run(&fpdu, 0));
+        feed(&mut framing, run(&fpdu, 0));
         assert!(!framing.knows_markers, "it is the first one");
-        took(&mut framing, run(&send(2, b"second"), length));
+        feed(&mut framing, run(&send(2, b"second"), length));
         assert_eq!(framing.knows_markers, knows, "{length}");
         // 32 bytes further.
-        took(&mut framing, run(&send(3, b"third"), length + 32));
+        feed(&mut framing, run(&send(3, b"third"), length + 32));
         assert!(framing.knows_markers, "{length}");
     }
 }
 
-/// Start frames without private data, with up to the most allowed, and with more. After the last a
-/// search begins.
+/// Start frames without private data, with up to the allowed 512 bytes, and with more. After one
+/// with more, a search begins.
 #[test]
-fn start_frames_of_each_length() {
+fn start_frames_are_found_with_any_private_data_length() {
     for (length, is_followed) in [(0, true), (1, true), (512, true), (513, false)] {
         let (high, low) = ((length >> 8) as u8, length as u8);
         let mut stream = [&b"MPA ID Req Frame\x40\x01"[..], &[high, low]].concat();
         stream.resize(20 + length, 9);
         for size in [1, 7, 20, 21, 600] {
             let mut framing = Framing::default();
-            let mut told = Vec::new();
+            let mut events = Vec::new();
             for (index, bytes) in stream.chunks(size).enumerate() {
-                assert_eq!(told, [], "{length} {size}");
-                told.extend(took(&mut framing, run(bytes, index * size)));
+                assert_eq!(events, [], "{length} {size}");
+                events.extend(feed(&mut framing, run(bytes, index * size)));
             }
-            assert_eq!(told, [Told::Start(20 + length as u32)], "{length} {size}");
+            assert_eq!(events, [Event::Start(20 + length as u32)], "{length} {size}");
             assert_eq!(matches!(framing.state, State::Fpdu(_)), is_followed, "{length} {size}");
             assert!(framing.begun().is_none());
         }
         // The snap length cuts the private data, or the frame itself.
         for captured in [19, 20, 20 + length / 2] {
             let (mut framing, bytes) = (Framing::default(), &stream[..captured]);
-            let told = took(&mut framing, Run { bytes, length: 20 + length as u32, ..run(&stream, 0) });
-            let expected = [Told::Start(20 + length as u32)];
-            assert_eq!(told, expected[usize::from(captured == 19)..], "{length} {captured}");
+            let events = feed(&mut framing, Run { bytes, length: 20 + length as u32, ..run(&stream, 0) });
+            let expected = [Event::Start(20 + length as u32)];
+            assert_eq!(events, expected[usize::from(captured == 19)..], "{length} {captured}");
         }
     }
 }
@@ -408,44 +409,44 @@ fn start_frames_of_each_length() {
 /// Bytes that start like a key and continue differently are no start frame. FPDUs are found after
 /// them.
 #[test]
-fn what_only_begins_as_a_start_frame() {
+fn partial_key_is_not_a_start_frame() {
     for (begun, rest) in
         [(&b"M"[..], &b"AIL FROM:<a@example.com>"[..]), (b"MPA ID R", b"ex Frame\x40\x01\0\0")]
     {
         let mut framing = Framing::default();
-        assert_eq!(took(&mut framing, run(begun, 0)), []);
-        assert_eq!(took(&mut framing, run(rest, begun.len())), [], "no start frame");
+        assert_eq!(feed(&mut framing, run(begun, 0)), []);
+        assert_eq!(feed(&mut framing, run(rest, begun.len())), [], "no start frame");
         let at = begun.len() + rest.len();
-        let told = took(&mut framing, run(&first(), at));
-        assert!(matches!(told[..], [Told::Piece { end: Some((_, CrcVerdict::Good)), .. }]), "{told:?}");
+        let events = feed(&mut framing, run(&first(), at));
+        assert!(matches!(events[..], [Event::Piece { end: Some((_, CrcVerdict::Good)), .. }]), "{events:?}");
     }
 }
 
 /// Bytes that look like a marker and an FPDU are not a marker within the data of another FPDU.
 #[test]
-fn a_marker_is_looked_for_between_fpdus() {
+fn marker_like_bytes_in_fpdu_data_are_data() {
     let within = [&[0; 4][..], &first()].concat();
     let stream = send(1, &within);
     let mut framing = Framing { state: State::Searching, ..Framing::default() };
-    took(&mut framing, run(&stream[..20], 0));
-    let told = took(&mut framing, run(&stream[20..], 20));
+    feed(&mut framing, run(&stream[..20], 0));
+    let events = feed(&mut framing, run(&stream[20..], 20));
     assert!(
-        matches!(told[..], [Told::Piece { length: 36, end: Some((60, CrcVerdict::Good)), .. }]),
-        "{told:?}"
+        matches!(events[..], [Event::Piece { length: 36, end: Some((60, CrcVerdict::Good)), .. }]),
+        "{events:?}"
     );
     assert!(framing.markers.is_none());
     // Between two FPDUs the same bytes are a marker.
-    took(&mut framing, run(&within, 60));
+    feed(&mut framing, run(&within, 60));
     assert!(framing.markers.is_some());
 }
 
 /// The first marker is found in any FPDU of a segment, also within a header.
 #[test]
-fn a_marker_in_the_second_fpdu_of_a_segment() {
+fn first_marker_is_found_in_second_fpdu_of_a_segment() {
     let second = send(2, b"second");
-    let crc_begins = second.len() - CRC_LENGTH;
-    for at in (4..=crc_begins).step_by(4) {
-        let mut marked = [&second[..at], &(at as u32).to_be_bytes(), &second[at..crc_begins]].concat();
+    let crc_start = second.len() - CRC_LENGTH;
+    for at in (4..=crc_start).step_by(4) {
+        let mut marked = [&second[..at], &(at as u32).to_be_bytes(), &second[at..crc_start]].concat();
         let mut crc = Crc::default();
         crc.update(&marked);
         marked.extend(crc.finish());

@@ -14,12 +14,12 @@ fn sends(psns: &[u32]) -> Feed {
 /// An end has sent PSNs 10, 11 and 13 to 15, and 12 was given up. The test checks which PSNs the
 /// capture has, may still have, and cannot have.
 #[test]
-fn what_is_known_of_a_psn() {
+fn psn_state_follows_from_packets_and_acknowledgements() {
     let mut feed = sends(&[10, 11, 13, 14, 15]);
     assert!(feed.requests.waits());
-    assert!(!feed.requests.give_up_received(&mut |_| {}), "it was not acknowledged");
+    assert!(!feed.requests.skip_acknowledged_gap(&mut |_| {}), "it was not acknowledged");
     feed.acknowledge(15);
-    assert!(feed.requests.give_up_received(&mut |_| {}));
+    assert!(feed.requests.skip_acknowledged_gap(&mut |_| {}));
     assert!(!feed.requests.waits());
     let shows: Vec<u32> = (5..20).filter(|psn| feed.requests.shows(Psn::new(*psn))).collect();
     assert_eq!(shows, [10, 11, 13, 14, 15], "16 comes next");
@@ -38,7 +38,7 @@ fn what_is_known_of_a_psn() {
 
 /// Before the first packet of a message, any packet may still arrive if another one is held.
 #[test]
-fn what_is_known_before_the_first_message() {
+fn any_psn_may_arrive_before_the_first_message() {
     let mut feed = Feed::new();
     assert!(!feed.requests.may_yet_show(Psn::new(5)) && feed.requests.is_settled(Psn::new(5)));
     assert!(!feed.requests.cannot_have_sent(Psn::new(0x80_0000)));
@@ -57,7 +57,7 @@ fn what_is_known_before_the_first_message() {
 
 /// Up to 64 packets of a message without its start are held.
 #[test]
-fn a_beginning_that_does_not_come_is_waited_for_in_vain() {
+fn message_without_start_is_held_for_64_packets() {
     let mut feed = Feed::new();
     (0..64).for_each(|psn| feed.take(sent(Operation::SendMiddle, psn, 1, 256)));
     assert_eq!((feed.got.len(), feed.requests.expected()), (0, None));
@@ -68,7 +68,7 @@ fn a_beginning_that_does_not_come_is_waited_for_in_vain() {
 
 /// 65536 PSNs ahead is a gap. One more is a new use of the queue pair, with an unknown start.
 #[test]
-fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
+fn psn_more_than_65536_ahead_is_a_new_use() {
     for (psn, waits, unsure) in [(10 + 65_536, true, 0), (10 + 65_537, false, 1)] {
         let feed = sends(&[psn]);
         assert_eq!((feed.requests.waits(), feed.requests.unsure), (waits, unsure), "{psn}");
@@ -83,7 +83,7 @@ fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
 
 /// The first request may precede the announced PSN by up to 65536. The end then starts with it.
 #[test]
-fn a_first_request_before_the_announced_psn() {
+fn first_request_may_precede_the_announced_psn() {
     for (before, begins) in [(1, true), (65_536, true), (65_537, false)] {
         let first = Psn::new(10).minus(before);
         let feed = sends(&[first.value()]);
@@ -96,13 +96,13 @@ fn a_first_request_before_the_announced_psn() {
 /// The predecessor of the first packet of a new use is unknown. So its position in a message is no
 /// fault, and a READ is not certainly new.
 #[test]
-fn another_life_follows_nothing() {
+fn first_packet_of_a_new_use_has_no_predecessor() {
     let mut packets = vec![sent(Operation::SendOnly, 10, 1, 1)];
     packets.extend((0..65).map(|index| sent(Operation::SendMiddle, 0x70_0000 + index, 1, 256)));
     assert_eq!(watched(Some(10), &packets), []);
     let mut requests = Requests::default();
     requests.begin(Psn::new(10), Some(256));
-    let mut told = Vec::new();
+    let mut new_reads = Vec::new();
     for (frame, psn) in [(1, 10), (2, 0x70_0000), (3, 0x70_0001)] {
         let packet = Packet {
             seen: Seen { frame, time: Time(0) },
@@ -114,20 +114,20 @@ fn another_life_follows_nothing() {
         };
         requests.handle(&packet, &mut |delivery| {
             if let Delivery::ReadRequest(request) = delivery {
-                told.push(request.is_new);
+                new_reads.push(request.is_new);
             }
         });
     }
-    assert_eq!(told, [true, false, true]);
+    assert_eq!(new_reads, [true, false, true]);
 }
 
 /// Exactly the packets of a gap that was given up count as late. Those beside it are repeated.
 #[test]
-fn what_is_late_is_what_was_given_up() {
+fn only_packets_of_a_given_up_gap_are_late() {
     for (psn, repeated, late) in [(12, 1, 0), (13, 0, 1), (14, 0, 1), (15, 1, 0), (10, 1, 0)] {
         let mut feed = sends(&[10, 11, 12, 15, 16]);
         feed.acknowledge(16);
-        assert!(feed.requests.give_up_received(&mut |_| {}));
+        assert!(feed.requests.skip_acknowledged_gap(&mut |_| {}));
         feed.got.clear();
         feed.take(sent(Operation::SendOnly, psn, 7, 1));
         assert_eq!((feed.requests.repeated, feed.requests.reordered), (repeated, late), "{psn}");
@@ -150,7 +150,7 @@ fn what_is_late_is_what_was_given_up() {
 
 /// The last sixteen gaps are remembered. After more, late packets cannot be recognized.
 #[test]
-fn gaps_given_up_are_remembered_for_a_while() {
+fn last_16_given_up_gaps_are_remembered() {
     for (gaps, shows) in [(16, true), (17, false)] {
         let mut feed = sends(&(0..=gaps).map(|index| 10 + 2 * index).collect::<Vec<_>>());
         feed.requests.finish(&mut |_| {});
@@ -161,7 +161,7 @@ fn gaps_given_up_are_remembered_for_a_while() {
 
 /// The times and packet counts after which a gap is given up.
 #[test]
-fn how_long_a_gap_is_waited_for() {
+fn gap_is_given_up_after_64_packets_or_a_timeout() {
     let later = |feed: &mut Feed, nanoseconds: u64| {
         let now = feed.now().plus(nanoseconds);
         let Feed { requests, got, .. } = feed;
@@ -217,7 +217,7 @@ fn how_long_a_gap_is_waited_for() {
 
 /// An RDMA READ that fills a gap covers PSNs of packets that were seen before it.
 #[test]
-fn a_packet_within_a_read_is_a_repetition() {
+fn packet_within_a_read_is_repeated() {
     let mut feed = sends(&[12]);
     feed.take(Sent { reth: reth(0, 1024), ..sent(Operation::ReadRequest, 10, 0, 0) });
     assert_eq!(feed.got, [Got::Read { psn: 10, packets: Some(4), repeated: false }]);
@@ -226,7 +226,7 @@ fn a_packet_within_a_read_is_a_repetition() {
 
 /// Finds the last held Send and gives up the gaps before it.
 #[test]
-fn a_send_behind_gaps_is_found() {
+fn held_send_after_gaps_is_found() {
     let mut feed = sends(&[10, 12]);
     feed.take(Sent { reth: reth(0, 1), ..sent(Operation::WriteOnly, 14, 4, 1) });
     feed.take(sent(Operation::SendFirst, 16, 2, 256));
@@ -238,14 +238,14 @@ fn a_send_behind_gaps_is_found() {
     assert_eq!((found(Some(3)), found(Some(4))), (None, None), "a middle packet, and an RDMA WRITE");
     feed.got.clear();
     let Feed { requests, got, .. } = &mut feed;
-    requests.give_up_before(Psn::new(14), &mut |delivery| got.extend(keep(delivery)));
+    requests.skip_gaps_before(Psn::new(14), &mut |delivery| got.extend(keep(delivery)));
     assert_eq!(got.iter().filter(|got| matches!(got, Got::Missing(1))).count(), 2, "11 and 13");
     assert!(requests.waits(), "15 may still arrive");
 }
 
 /// A closed connection drops its recorded requests, because its queue pair may be used again.
 #[test]
-fn what_is_forgotten_is_not_told() {
+fn forgotten_requests_are_not_found() {
     let mut feed = sends(&[]);
     feed.requests.watch();
     feed.take(sent(Operation::SendOnly, 10, 1, 1));
@@ -256,7 +256,7 @@ fn what_is_forgotten_is_not_told() {
 
 /// The path MTU comes from the CM exchange, or from packets that are not the last of their message.
 #[test]
-fn where_the_path_mtu_comes_from() {
+fn negotiated_path_mtu_overrides_observed_one() {
     let mut requests = Requests::default();
     requests.note_path_mtu(1000);
     requests.note_path_mtu(128);
@@ -272,7 +272,7 @@ fn where_the_path_mtu_comes_from() {
 
 /// A READ of up to 256 bytes has one response with any path MTU.
 #[test]
-fn a_short_read_has_one_response() {
+fn short_read_has_one_response() {
     for (length, packets) in [(0, Some(1)), (1, Some(1)), (256, Some(1)), (257, None)] {
         let mut feed = Feed::new();
         feed.take(Sent { reth: reth(0, length), ..sent(Operation::ReadRequest, 10, 0, 0) });
@@ -282,7 +282,7 @@ fn a_short_read_has_one_response() {
 
 /// Held packets and an open Send count as memory.
 #[test]
-fn what_is_held_back_is_counted() {
+fn held_packets_and_open_send_count_as_memory() {
     let mut feed = sends(&[]);
     assert_eq!(feed.requests.buffered(), 0);
     feed.take(sent(Operation::SendFirst, 10, 1, 256));
@@ -291,14 +291,14 @@ fn what_is_held_back_is_counted() {
     (12..22).for_each(|psn| feed.take(sent(Operation::SendMiddle, psn, 1, 256)));
     let held = 10 * (256 + size_of::<HeldPacket>());
     assert!((held..4 * held).contains(&(feed.requests.buffered() - before)));
-    feed.requests.give_up_buffered(&mut |_| {});
+    feed.requests.release_buffered(&mut |_| {});
     assert_eq!(feed.requests.buffered(), 0);
 }
 
 /// An RDMA WRITE of 600 bytes has three PSNs. After a gap, only an RDMA WRITE packet within these
 /// PSNs continues it.
 #[test]
-fn what_goes_on_with_a_write_behind_a_gap() {
+fn only_write_packets_within_range_continue_after_a_gap() {
     use Operation::*;
     let write = Got::Write { address: 0x1000, bytes: vec![4; 256] };
     for (operation, psn, got) in [

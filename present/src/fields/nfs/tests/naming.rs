@@ -11,13 +11,13 @@ pub(super) fn bytes(words: &[u32]) -> Vec<u8> {
 /// The lines of a value of this type with these words, without positions.
 pub(super) fn shown(language: &'static Language, name: &str, words: &[u32]) -> String {
     let lines = lines(&of(language, name, &bytes(words)));
-    let without_places = lines.iter().map(|line| line.split(" [").next().unwrap_or(line));
-    without_places.collect::<Vec<_>>().join("\n")
+    let without_ranges = lines.iter().map(|line| line.split(" [").next().unwrap_or(line));
+    without_ranges.collect::<Vec<_>>().join("\n")
 }
 
 /// Written by hand from RFC 1813, sections 2.6, 3.3.4 and 3.3.19, with the bits defined there.
 #[test]
-fn flags_of_version_3() {
+fn nfsv3_flags() {
     let access = shown(&NFS3, "ACCESS3resok", &[0, 0x3f]);
     assert_eq!(
         access,
@@ -40,7 +40,7 @@ fn flags_of_version_3() {
 }
 
 #[test]
-fn modes_as_ls_shows_them() {
+fn modes_are_shown_like_ls() {
     let modes = [
         (0o0644, "0644 (rw-r--r--)"),
         (0o4755, "04755 (rwsr-xr-x)"),
@@ -58,7 +58,7 @@ fn modes_as_ls_shows_them() {
 /// The values are those of RFC 8881, sections 18.16.1 (OPEN), 18.35.1 (EXCHANGE_ID), 18.36.1
 /// (CREATE_SESSION) and 18.46.1 (SEQUENCE).
 #[test]
-fn flags_of_version_4() {
+fn nfsv4_flags() {
     let open = |access| shown(&NFS4, "OPEN_DOWNGRADE4args", &[1, 2, 3, 4, 5, access, 3]);
     for (access, meaning) in [
         (1, "1 (READ)"),
@@ -103,7 +103,7 @@ fn flags_of_version_4() {
 /// RFC 7862, section 15.5.1 (IO_ADVISE); RFC 8881, sections 20.3, 20.4 and 20.12: the same bit has
 /// different names in different notifications.
 #[test]
-fn bits_of_bitmaps() {
+fn bitmap_bits_have_names() {
     let advise = shown(&NFS4, "IO_ADVISE4resok", &[1, 1 << 1 | 1 << 4 | 1 << 31]);
     assert_eq!(advise, "ior_hints: 1 4 31 (SEQUENTIAL WILLNEED, 1 unknown)");
     // Without a stateid and a file handle, one change of two bits, without values.
@@ -118,7 +118,7 @@ fn bits_of_bitmaps() {
 /// Seconds since 1970 are 951,782,400 on 2000-02-29: ten thousand nine hundred and fifty-seven days
 /// to 2000, and 59 more.
 #[test]
-fn dates_of_times() {
+fn times_show_their_date() {
     assert_eq!((10_957 + 59) * 86_400, 951_782_400);
     let time = |words: &[u32]| shown(&NFS4, "newtime4", words).lines().nth(1).unwrap_or("").to_owned();
     assert_eq!(
@@ -134,14 +134,14 @@ fn dates_of_times() {
 
 /// A value without a name in its enumeration is shown as unknown.
 #[test]
-fn unknown_values_of_enumerations() {
+fn unknown_enumeration_values_are_marked() {
     assert_eq!(shown(&NFS4, "nfs_ftype4", &[77]), "nfs_ftype4: 77 (unknown)");
     assert_eq!(shown(&NFS4, "nfs_ftype4", &[2]), "nfs_ftype4: NF4DIR (2)");
 }
 
 /// Flags that the analysis also names have the same names.
 #[test]
-fn status_flags_are_those_of_sessions() {
+fn status_flag_names_match_the_analysis() {
     let Some(Type::Named(index)) = NFS4.named("SEQUENCE4resok") else { panic!("it is a structure") };
     let member = NFS4.defined(*index).member("sr_status_flags").expect("it is a member");
     let names = member.names.as_ref().expect("they are flags");

@@ -6,7 +6,7 @@ use crate::ports::Ports;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, Args};
 use core::ops::ControlFlow;
-use rdmascope_analysis::places::{Passes, Places, Sample, Tally};
+use rdmascope_analysis::capture_points::{CapturePoints, Passes, Sample, Tally};
 use rdmascope_capture_agent::{Clock, Files, Sink};
 use rdmascope_dissector::frame::{self, Other};
 use rdmascope_dissector::record::{Record, Time};
@@ -32,9 +32,9 @@ pub(crate) struct With {
 
 /// Captures of several capture points that are read as one.
 #[derive(Debug)]
-pub(crate) struct Joint {
+pub(crate) struct JoinedCaptures {
     /// The capture points and the alignment of their clocks.
-    pub(crate) places: Places,
+    pub(crate) places: CapturePoints,
     /// The files of all capture points.
     pub(crate) files: Vec<PathBuf>,
     /// The index of the capture point of each file.
@@ -62,7 +62,7 @@ impl With {
     }
 
     /// Aligns the clocks of these capture points with that of `files`.
-    pub(crate) fn join(&self, files: &[PathBuf], ports: Ports) -> Result<Joint> {
+    pub(crate) fn join(&self, files: &[PathBuf], ports: Ports) -> Result<JoinedCaptures> {
         let mut rings = vec![files.to_vec()];
         for other in &self.others {
             rings.push(captures::expand(core::slice::from_ref(other))?);
@@ -80,22 +80,22 @@ impl With {
             samples.push((ring[0].display().to_string(), sample));
         }
         let place_of = rings.iter().enumerate().flat_map(|(place, ring)| ring.iter().map(move |_| place));
-        Ok(Joint {
+        Ok(JoinedCaptures {
             place_of: place_of.collect(),
-            places: Places::tie(samples).context("--with")?,
+            places: CapturePoints::tie(samples).context("--with")?,
             files: rings.concat(),
         })
     }
 }
 
-impl Joint {
+impl JoinedCaptures {
     /// Converts the times of files to the clock of the first capture point.
     pub(crate) fn tie(&self, files: &mut Files) {
         let ties: Vec<Option<Clock>> =
             self.places.places.iter().map(|place| place.tie.as_ref().map(|tie| tie.clock())).collect();
         for (file, place) in self.place_of.iter().enumerate() {
             if let Some(clock) = &ties[*place] {
-                files.tell_by(file, clock.clone());
+                files.set_clock(file, clock.clone());
             }
         }
     }

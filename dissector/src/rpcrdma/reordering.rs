@@ -69,7 +69,7 @@ impl Transactions {
 
 /// Whether the Send that starts with these bytes asked for a delivery: it is the call of a reply or
 /// an error, or it advertises the memory of an RDMA operation.
-pub(crate) fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
+pub(crate) fn is_request_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
     let Ok(header) = Header::parse(send) else { return false };
     let memory = match delivery {
         Delivery::Send(reply) => return reply_xid(reply.bytes) == Some(header.xid),
@@ -153,14 +153,14 @@ mod tests {
     const REPLY_CHUNK: [u32; 2] = [0, 0x3000];
 
     #[test]
-    fn a_reply_answers_a_call_with_its_xid() {
+    fn reply_answers_call_with_same_xid() {
         let replies = message(5, &NO_LISTS, 1);
         let reply = send(&replies);
-        assert!(asks_for(&message(5, &NO_LISTS, 0), &reply));
-        assert!(!asks_for(&message(6, &NO_LISTS, 0), &reply));
-        assert!(!asks_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a truncated header");
+        assert!(is_request_for(&message(5, &NO_LISTS, 0), &reply));
+        assert!(!is_request_for(&message(6, &NO_LISTS, 0), &reply));
+        assert!(!is_request_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a truncated header");
         let calls = message(5, &NO_LISTS, 0);
-        assert!(!asks_for(&message(5, &NO_LISTS, 0), &send(&calls)), "a call answers nothing");
+        assert!(!is_request_for(&message(5, &NO_LISTS, 0), &send(&calls)), "a call answers nothing");
     }
 
     fn send(bytes: &[u8]) -> Delivery<'_> {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_answers_what_advertises_its_memory() {
+    fn operation_answers_call_that_advertises_its_memory() {
         let call = message(5, &[&LISTS[..], &REPLY_CHUNK].concat(), 0);
         for (rkey, address, is_asked) in [
             (7, 0x1000, true),
@@ -223,9 +223,9 @@ mod tests {
                 Delivery::ReadResponse(placement),
                 Delivery::ReadRequest(request),
             ] {
-                assert_eq!(asks_for(&call, &delivery), is_asked, "{rkey} {address:#x}");
+                assert_eq!(is_request_for(&call, &delivery), is_asked, "{rkey} {address:#x}");
             }
-            assert!(!asks_for(&call, &Delivery::Missing { packets: 1 }));
+            assert!(!is_request_for(&call, &Delivery::Missing { packets: 1 }));
         }
     }
 
@@ -233,18 +233,18 @@ mod tests {
     /// operation of no bytes accesses no memory (IBTA volume 1, section 9.7.4.1.5), and a
     /// repetition shows nothing new.
     #[test]
-    fn operations_on_memory_that_was_not_advertised() {
+    fn first_packet_to_unadvertised_memory_is_early() {
         let mut peers = Peers::new(0);
         peers.speaks_rpc = Some(true);
         let seen = Seen { frame: 1, time: Time(0) };
         let early = |delivery: Delivery<'_>| Transactions::default().is_early(&delivery, End::Second, &peers);
-        for (length, behind, repeated, is_early) in
+        for (length, offset, repeated, is_early) in
             [(100, 0, false, true), (100, 1, true, false), (0, 0, false, false), (1, 0, false, true)]
         {
             let memory = MemoryRange { rkey: Rkey(7), address: 0x1000, length };
             let write = Placement {
                 seen,
-                position: position().plus(behind),
+                position: position().plus(offset),
                 first: position(),
                 request: None,
                 memory,
@@ -253,7 +253,7 @@ mod tests {
                 length,
                 repeated: false,
             };
-            assert_eq!(early(Delivery::Write(write)), is_early, "{length} {behind}");
+            assert_eq!(early(Delivery::Write(write)), is_early, "{length} {offset}");
             let position = position();
             let request =
                 ReadRequest { seen, position, extent: Some(1), memory, repeated, is_new: !repeated };
@@ -264,7 +264,7 @@ mod tests {
     /// A message in a Read chunk may answer a call that was not seen yet if there was a reply in
     /// a Read chunk before.
     #[test]
-    fn a_reply_in_a_read_chunk() {
+    fn reply_in_read_chunk_is_early_only_after_another() {
         // XID 5, version 1, RDMA_NOMSG, and a Read chunk of 100 bytes at Position 0.
         let read = words(&[5, 1, 32, 1, 1, 0, 7, 100, 0, 0x1000, 0, 0, 0]);
         for (provides_replies, is_early) in [(false, false), (true, true)] {
@@ -274,8 +274,8 @@ mod tests {
             let early = transactions.is_early(&send(&read), End::Second, &peers);
             assert_eq!(early, is_early);
         }
-        assert!(asks_for(&message(5, &NO_LISTS, 0), &send(&read)));
-        assert!(!asks_for(&message(6, &NO_LISTS, 0), &send(&read)));
+        assert!(is_request_for(&message(5, &NO_LISTS, 0), &send(&read)));
+        assert!(!is_request_for(&message(6, &NO_LISTS, 0), &send(&read)));
     }
 
     /// The fast check agrees with the full one.

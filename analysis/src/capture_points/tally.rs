@@ -2,7 +2,7 @@
 
 use super::arrivals::{Arrivals, Lane};
 use super::split::Split;
-use super::{MOST_PLACES, Places};
+use super::{CapturePoints, MOST_CAPTURE_POINTS};
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -21,14 +21,14 @@ use std::collections::{BTreeMap, VecDeque};
 /// [`Event::Packet`], and the [steps](rdmascope_dissector::exchange::Keep::steps) of transactions.
 #[derive(Debug)]
 pub struct Tally {
-    places: Places,
+    places: CapturePoints,
     /// The place of each file.
     files: Vec<usize>,
     apart: u64,
     /// The time of the latest record.
     now: Time,
     /// The times of the first and the latest packet of each place.
-    shown: [Option<(Time, Time)>; MOST_PLACES],
+    shown: [Option<(Time, Time)>; MOST_CAPTURE_POINTS],
     /// The latest packets, by their numbers.
     sightings: VecDeque<Sighting>,
     /// The number of sightings, from the front, whose places are final.
@@ -51,7 +51,7 @@ struct Sighting {
     /// Whether its ICRC is wrong.
     is_damaged: bool,
     /// The time of its first capture at each place, or `UNSEEN`.
-    at: [i64; MOST_PLACES],
+    at: [i64; MOST_CAPTURE_POINTS],
     /// The time at which the receiver's place captured the transmission that the receiver took, or
     /// `UNSEEN`.
     taken: i64,
@@ -159,65 +159,65 @@ impl Way {
     }
 
     /// Adds a packet, captured or missing at the two places.
-    fn count(&mut self, sighting: &Sighting, shown: &[Option<(Time, Time)>; MOST_PLACES]) {
-        let [sent, came] = [sighting.at[self.from], sighting.at[self.to]];
-        match (sent, came) {
+    fn count(&mut self, sighting: &Sighting, shown: &[Option<(Time, Time)>; MOST_CAPTURE_POINTS]) {
+        let [sent, received] = [sighting.at[self.from], sighting.at[self.to]];
+        match (sent, received) {
             (UNSEEN, UNSEEN) => {}
             (UNSEEN, _) if sighting.is_damaged => self.damaged.add(sighting.frame),
             (UNSEEN, at) => self.lacks(1, Time(at), sighting.frame, shown[self.from]),
             (at, UNSEEN) => self.lacks(0, Time(at), sighting.frame, shown[self.to]),
-            (sent, came) => {
+            (sent, received) => {
                 self.packets += 1;
                 // The histogram resizes itself, so recording cannot fail.
-                let _ = self.times.record(Time(came).since(Time(sent)));
+                let _ = self.times.record(Time(received).since(Time(sent)));
             }
         }
     }
 
-    /// Adds a packet that one place captured at this time and the other did not. `which` is 0 if
+    /// Adds a packet that one place captured at this time and the other did not. `side` is 0 if
     /// the next place lacks it, 1 if the first place does. `span` is the captured span of the place
     /// that lacks it.
-    fn lacks(&mut self, which: usize, at: Time, frame: u64, span: Option<(Time, Time)>) {
-        self.settle(which, span);
+    fn lacks(&mut self, side: usize, at: Time, frame: u64, span: Option<(Time, Time)>) {
+        self.settle(side, span);
         match span {
-            Some((first, last)) if first <= at && at < last => self.found(which).add(frame),
+            Some((first, last)) if first <= at && at < last => self.found(side).add(frame),
             Some((first, _)) if first <= at => {
-                self.pending[which].0.add(frame);
-                self.pending[which].1 = at;
+                self.pending[side].0.add(frame);
+                self.pending[side].1 = at;
             }
             _ => self.undecided += 1,
         }
     }
 
     /// Settles pending packets once the place has captured a later packet.
-    fn settle(&mut self, which: usize, span: Option<(Time, Time)>) {
-        if span.is_some_and(|(_, last)| self.pending[which].1 < last) {
-            let mut pending = core::mem::take(&mut self.pending[which].0);
-            self.found(which).append(&mut pending);
+    fn settle(&mut self, side: usize, span: Option<(Time, Time)>) {
+        if span.is_some_and(|(_, last)| self.pending[side].1 < last) {
+            let mut pending = core::mem::take(&mut self.pending[side].0);
+            self.found(side).append(&mut pending);
         }
     }
 
-    fn found(&mut self, which: usize) -> &mut Located {
-        if which == 0 { &mut self.lost } else { &mut self.unseen }
+    fn found(&mut self, side: usize) -> &mut Located {
+        if side == 0 { &mut self.lost } else { &mut self.unseen }
     }
 
-    fn finish(&mut self, shown: &[Option<(Time, Time)>; MOST_PLACES]) {
-        for (which, place) in [(0, self.to), (1, self.from)] {
-            self.settle(which, shown[place]);
-            self.undecided += core::mem::take(&mut self.pending[which].0).count;
+    fn finish(&mut self, shown: &[Option<(Time, Time)>; MOST_CAPTURE_POINTS]) {
+        for (side, place) in [(0, self.to), (1, self.from)] {
+            self.settle(side, shown[place]);
+            self.undecided += core::mem::take(&mut self.pending[side].0).count;
         }
     }
 }
 
 impl Tally {
     /// Creates a tally for places, with the place of each file.
-    pub fn new(places: Places, files: Vec<usize>) -> Tally {
+    pub fn new(places: CapturePoints, files: Vec<usize>) -> Tally {
         Tally {
             apart: places.apart(),
             places,
             files,
             now: Time(i64::MIN),
-            shown: [None; MOST_PLACES],
+            shown: [None; MOST_CAPTURE_POINTS],
             sightings: VecDeque::new(),
             decided: 0,
             ways: BTreeMap::new(),
@@ -248,7 +248,7 @@ impl Tally {
 
     /// Adds a packet that no place captured before.
     fn add(&mut self, packet: &Packet<'_>, flow: &FlowKey, place: usize) {
-        let mut at = [UNSEEN; MOST_PLACES];
+        let mut at = [UNSEEN; MOST_CAPTURE_POINTS];
         at[place] = packet.record.time.0;
         let is_damaged = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
         let route = Route { source: flow.source, destination: flow.destination };
@@ -274,7 +274,7 @@ impl Tally {
 
     /// Takes a packet at the receiver's place.
     fn take(&mut self, packet: &Packet<'_>, flow: &FlowKey) {
-        let taken = lane(packet, flow).and_then(|(lane, psn)| self.arrivals.came(lane, psn));
+        let taken = lane(packet, flow).and_then(|(lane, psn)| self.arrivals.arrived(lane, psn));
         if let Some(index) = taken.and_then(|first| self.find(first)) {
             self.sightings[index].taken = packet.record.time.0;
         }
@@ -306,9 +306,9 @@ impl Tally {
             None if room => self.arrived.entry((*flow, place)).or_default(),
             None => return,
         };
-        let is_behind = frame < *latest;
+        let is_reordered = frame < *latest;
         *latest = frame.max(*latest);
-        if is_behind {
+        if is_reordered {
             let route = Route { source: flow.source, destination: flow.destination };
             if let Some(way) = self.way_to(route, place) {
                 way.reordered.add(frame);
@@ -342,24 +342,27 @@ impl Tally {
     /// The next transaction with all packets at their destinations, and its split if the captures
     /// suffice for one.
     pub fn ready(&mut self) -> Option<(Transaction, Option<Split>)> {
-        let (told, transaction) = self.waiting.front()?;
-        let is_under_way = told.plus(self.apart) >= self.now || self.is_awaited(transaction, *told);
-        if is_under_way && !self.is_over && self.waiting.len() <= MOST_WAITING {
+        let (reported, transaction) = self.waiting.front()?;
+        let is_pending = reported.plus(self.apart) >= self.now || self.is_awaited(transaction, *reported);
+        if is_pending && !self.is_over && self.waiting.len() <= MOST_WAITING {
             return None;
         }
         let (_, transaction) = self.waiting.pop_front()?;
-        let split = Split::of(&transaction, |seen| self.sent(seen), |seen| self.came(seen));
+        let split = Split::of(&transaction, |seen| self.sent(seen), |seen| self.received(seen));
         Some((transaction, split))
     }
 
     /// Whether the reply may be sent again before its receiver takes it. This ends when the packets
     /// of the transaction are no longer kept.
-    fn is_awaited(&self, transaction: &Transaction, told: Time) -> bool {
+    fn is_awaited(&self, transaction: &Transaction, reported: Time) -> bool {
         let reply = transaction.reply.as_ref().and_then(|reply| self.find(reply.seen.frame));
         reply.is_some_and(|index| {
             let sighting = &self.sightings[index];
             let is_recent = self.sightings.len() - index < MOST_SIGHTINGS / 2;
-            sighting.is_awaited && sighting.taken == UNSEEN && is_recent && told.plus(SENT_AGAIN) >= self.now
+            sighting.is_awaited
+                && sighting.taken == UNSEEN
+                && is_recent
+                && reported.plus(SENT_AGAIN) >= self.now
         })
     }
 
@@ -371,7 +374,7 @@ impl Tally {
 
     /// The time at the receiver's place of the transmission that the receiver took; if that is
     /// unknown, of the first one.
-    fn came(&self, seen: Seen) -> Option<Time> {
+    fn received(&self, seen: Seen) -> Option<Time> {
         let sighting = &self.sightings[self.find(seen.frame)?];
         time(sighting.taken).or_else(|| time(sighting.at[*self.places.order(&sighting.route).last()?]))
     }
@@ -386,7 +389,7 @@ impl Tally {
     }
 
     /// The places.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &CapturePoints {
         &self.places
     }
 

@@ -4,8 +4,8 @@
 use crate::bytes::Bytes;
 use crate::driver;
 use crate::engine::{Frame, frames};
+use rdmascope_analysis::capture_points::{CapturePoints, EndToEnd, Sample, Tally};
 use rdmascope_analysis::observer::Observer;
-use rdmascope_analysis::places::{EndToEnd, Places, Sample, Tally};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -24,12 +24,12 @@ pub fn places(data: &[u8]) {
     let frames = frames(session);
     let shown = shown(choices, &frames);
     let samples = shown.iter().zip(["first", "second"]).map(|(shown, name)| (name.to_owned(), sample(shown)));
-    let Ok(places) = Places::tie(samples.collect()) else { return };
+    let Ok(places) = CapturePoints::tie(samples.collect()) else { return };
     let mut records: Vec<(Time, u32, &Frame)> = Vec::new();
     for (place, shown) in shown.iter().enumerate() {
         let clock = places.places[place].tie.as_ref().map(|tie| tie.clock());
         records.extend(shown.iter().map(|(time, frame)| {
-            (clock.as_ref().map_or(*time, |clock| clock.tell(*time)), place as u32, *frame)
+            (clock.as_ref().map_or(*time, |clock| clock.convert(*time)), place as u32, *frame)
         }));
     }
     records.sort_by_key(|(time, place, _)| (*time, *place));
@@ -38,15 +38,15 @@ pub fn places(data: &[u8]) {
         observe: Observe::Events,
         report_packets: true,
         keep: Keep { steps: true, contents: false },
-        places_apart: Some(places.apart()),
+        capture_points_apart: Some(places.apart()),
         ..Config::default()
     };
     let mut engine = Engine::new(config);
-    let mut told = EndToEnd::new(Tally::new(places, vec![0, 1]));
+    let mut end_to_end = EndToEnd::new(Tally::new(places, vec![0, 1]));
     let mut transactions = 0;
     let mut take = |event: Event<'_>| {
         transactions += u64::from(matches!(event, Event::Transaction(_)));
-        told.handle(&event);
+        end_to_end.handle(&event);
     };
     for (number, (time, place, frame)) in (1..).zip(&records) {
         let record = frame.record(number);
@@ -54,11 +54,11 @@ pub fn places(data: &[u8]) {
         driver::handle(&mut engine, &record, &mut take);
     }
     driver::finish(&mut engine, &mut take);
-    told.finish();
+    end_to_end.finish();
 
-    let counted: u64 = told.splits.by_time().iter().map(|(_, sum)| sum.count + sum.unknown).sum();
+    let counted: u64 = end_to_end.splits.by_time().iter().map(|(_, sum)| sum.count + sum.unknown).sum();
     assert_eq!(counted, transactions, "each transaction is split or counted");
-    for way in told.tally.ways() {
+    for way in end_to_end.tally.ways() {
         let times = way.times();
         assert_eq!(times.is_some(), way.packets > 0);
         assert!(times.is_none_or(|times| times.is_sorted()), "{times:?}");
@@ -66,8 +66,10 @@ pub fn places(data: &[u8]) {
             assert!(located.frames.len() as u64 <= located.count);
         }
     }
-    page::places::Text(&told).write(Style::new(false), &mut Vec::new()).expect("a vector takes it");
-    json::write_places(&told, &mut Vec::new()).expect("a vector takes it");
+    page::capture_points::Text(&end_to_end)
+        .write(Style::new(false), &mut Vec::new())
+        .expect("a vector takes it");
+    json::write_places(&end_to_end, &mut Vec::new()).expect("a vector takes it");
 }
 
 /// The packets of each capture point, in the order of its clock.
@@ -83,8 +85,8 @@ fn shown<'a>(choices: &[u8], frames: &'a [Frame]) -> [Vec<(Time, &'a Frame)>; 2]
         let choice =
             choices.get(4 + index % choices.len().max(5).saturating_sub(4)).copied().unwrap_or_default();
         let way = ways[usize::from(choice & 1)] + i64::from(choice >> 4) * 500;
-        let there = sent.saturating_add(way);
-        let second = there.saturating_add(offset).saturating_add(there / 1_000_000 * rate);
+        let arrival = sent.saturating_add(way);
+        let second = arrival.saturating_add(offset).saturating_add(arrival / 1_000_000 * rate);
         // One in four is seen at only one point.
         let lacks = (choice & 0b110 == 0b110).then_some(choice >> 3 & 1);
         for (place, at) in [(0, sent), (1, second)] {

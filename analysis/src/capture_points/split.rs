@@ -21,11 +21,11 @@ pub struct Split {
     /// At the caller's end: from an RDMA Read request to its last response.
     pub client: u64,
     /// In transit from the caller to the responder: the call, and responses to RDMA Reads.
-    pub there: u64,
+    pub to_responder: u64,
     /// At the responder's end.
     pub server: u64,
     /// In transit from the responder to the caller: RDMA Read requests, and the reply.
-    pub back: u64,
+    pub to_caller: u64,
 }
 
 impl Split {
@@ -34,27 +34,27 @@ impl Split {
 
     /// The parts in the order of [`Split::NAMES`].
     pub fn parts(self) -> [u64; 4] {
-        [self.client, self.there, self.server, self.back]
+        [self.client, self.to_responder, self.server, self.to_caller]
     }
 
     /// The sum of the parts.
-    pub fn whole(self) -> u64 {
+    pub fn total(self) -> u64 {
         self.parts().into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Splits a transaction. `sent` returns the time of a packet at its sender's place, `came` the
-    /// time at which its receiver's end took it. Returns `None` unless both are known for the call
-    /// and the reply.
+    /// Splits a transaction. `sent` returns the time of a packet at its sender's place, `received`
+    /// the time at which its receiver's end took it. Returns `None` unless both are known for the
+    /// call and the reply.
     pub(super) fn of(
         transaction: &Transaction,
         sent: impl Fn(Seen) -> Option<Time>,
-        came: impl Fn(Seen) -> Option<Time>,
+        received: impl Fn(Seen) -> Option<Time>,
     ) -> Option<Split> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
         let mut split = Split::default();
         let mut now = sent(call.seen)?;
-        let (end, arrived) = (sent(reply.seen)?, came(reply.seen)?);
-        advance(&mut now, came(call.seen)?, &mut split.there);
+        let (end, arrived) = (sent(reply.seen)?, received(reply.seen)?);
+        advance(&mut now, received(call.seen)?, &mut split.to_responder);
         let steps = transaction.exchange.as_ref().map_or(&[][..], |kept| &kept.steps);
         let mut responses = steps.iter().filter(|step| step.kind == StepKind::ReadResponse);
         for request in steps.iter().filter(|step| step.kind == StepKind::ReadRequest) {
@@ -66,18 +66,23 @@ impl Split {
             if responses.clone().next().is_some_and(|next| is_answer(&next)) {
                 responses.next();
             }
-            let passed = (sent(request.last), came(request.last), sent(response.last), came(response.last));
-            let (Some(asked), Some(heard), Some(answered), Some(brought)) = passed else { continue };
-            if brought > end {
+            let passed =
+                (sent(request.last), received(request.last), sent(response.last), received(response.last));
+            let (Some(request_sent), Some(request_received), Some(response_sent), Some(response_received)) =
+                passed
+            else {
+                continue;
+            };
+            if response_received > end {
                 continue;
             }
-            advance(&mut now, asked, &mut split.server);
-            advance(&mut now, heard, &mut split.back);
-            advance(&mut now, answered, &mut split.client);
-            advance(&mut now, brought, &mut split.there);
+            advance(&mut now, request_sent, &mut split.server);
+            advance(&mut now, request_received, &mut split.to_caller);
+            advance(&mut now, response_sent, &mut split.client);
+            advance(&mut now, response_received, &mut split.to_responder);
         }
         advance(&mut now, end, &mut split.server);
-        advance(&mut now, arrived, &mut split.back);
+        advance(&mut now, arrived, &mut split.to_caller);
         Some(split)
     }
 }
@@ -91,9 +96,9 @@ fn advance(now: &mut Time, until: Time, part: &mut u64) {
 impl AddAssign for Split {
     fn add_assign(&mut self, other: Split) {
         self.client = self.client.saturating_add(other.client);
-        self.there = self.there.saturating_add(other.there);
+        self.to_responder = self.to_responder.saturating_add(other.to_responder);
         self.server = self.server.saturating_add(other.server);
-        self.back = self.back.saturating_add(other.back);
+        self.to_caller = self.to_caller.saturating_add(other.to_caller);
     }
 }
 
@@ -116,16 +121,16 @@ pub struct Sum {
 impl Sum {
     /// The mean time of a split transaction, in nanoseconds; `None` if there is none.
     pub fn mean(&self) -> Option<u64> {
-        self.split.whole().checked_div(self.count)
+        self.split.total().checked_div(self.count)
     }
 
     /// The share of each part in percent with one decimal, in the order of [`Split::NAMES`]; `-` if
     /// the time is zero.
     pub fn shares(&self) -> [String; 4] {
-        let whole = self.split.whole();
-        self.split.parts().map(|part| match whole {
+        let total = self.split.total();
+        self.split.parts().map(|part| match total {
             0 => "-".to_owned(),
-            _ => format!("{:.1}", 100.0 * part as f64 / whole as f64),
+            _ => format!("{:.1}", 100.0 * part as f64 / total as f64),
         })
     }
 }
@@ -154,7 +159,7 @@ impl Splits {
     /// The operations by total time, longest first.
     pub fn by_time(&self) -> Vec<(Key, Sum)> {
         let mut all: Vec<(Key, Sum)> = self.0.iter().map(|(key, sum)| (*key, *sum)).collect();
-        all.sort_unstable_by(|(a, one), (b, two)| two.split.whole().cmp(&one.split.whole()).then(a.cmp(b)));
+        all.sort_unstable_by(|(a, one), (b, two)| two.split.total().cmp(&one.split.total()).then(a.cmp(b)));
         all
     }
 }

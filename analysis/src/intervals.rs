@@ -56,7 +56,7 @@ impl By {
 
 /// The transactions of a capture by intervals. The first interval starts with the first packet.
 #[derive(Debug)]
-pub struct Course {
+pub struct ByInterval {
     /// The length of an interval in nanoseconds; not 0.
     length: u64,
     by: By,
@@ -108,10 +108,10 @@ impl Figures {
 
 /// The error for a capture with more rows than the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {} rows: choose a longer interval or fewer columns to group by", Course::MOST_ROWS)]
+#[error("more than {} rows: choose a longer interval or fewer columns to group by", ByInterval::MOST_ROWS)]
 pub struct TooMany;
 
-impl Course {
+impl ByInterval {
     /// The most rows.
     pub const MOST_ROWS: usize = 1 << 19;
     /// The time after the end of an interval in which its transactions may still be reported, in
@@ -119,9 +119,9 @@ impl Course {
     /// and percentiles.
     const LATE: u64 = 60 * SECOND;
 
-    /// Creates an empty course. `length` is the length of an interval in nanoseconds, and not 0.
-    pub fn new(length: u64, by: By) -> Course {
-        Course { length: length.max(1), by, intervals: BTreeMap::new(), rows: 0, open: 0 }
+    /// Creates an empty table. `length` is the length of an interval in nanoseconds, and not 0.
+    pub fn new(length: u64, by: By) -> ByInterval {
+        ByInterval { length: length.max(1), by, intervals: BTreeMap::new(), rows: 0, open: 0 }
     }
 
     /// Takes the next transaction of a capture that starts at `start`. It counts at the time of its
@@ -135,8 +135,8 @@ impl Course {
         let row = rows.entry(self.by.group(transaction)).or_default();
         row.count(transaction);
         self.rows += rows.len() - before;
-        self.close(number.saturating_sub(1 + Course::LATE.div_ceil(self.length)));
-        if self.rows > Course::MOST_ROWS { Err(TooMany) } else { Ok(()) }
+        self.close(number.saturating_sub(1 + ByInterval::LATE.div_ceil(self.length)));
+        if self.rows > ByInterval::MOST_ROWS { Err(TooMany) } else { Ok(()) }
     }
 
     /// Closes the intervals before `open`.
@@ -173,7 +173,7 @@ impl Course {
             return Ok(figures);
         }
         let last = end.since(start) / self.length;
-        if last >= Course::MOST_ROWS as u64 {
+        if last >= ByInterval::MOST_ROWS as u64 {
             return Err(TooMany);
         }
         let nothing = Row::default();
@@ -296,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn transactions_count_when_their_replies_are_there_and_silence_has_rows() {
-        let mut course = Course::new(SECOND, By::default());
+    fn replies_set_the_interval_and_silence_has_rows() {
+        let mut table = ByInterval::new(SECOND, By::default());
         for (end, latency) in [(0, 5), (SECOND - 1, 7), (SECOND, 9), (4 * SECOND + 1, 11)] {
-            course.take(&read(end, latency), START).unwrap();
+            table.take(&read(end, latency), START).unwrap();
         }
-        let rows = course.rows(&ending(4 * SECOND + SECOND / 2)).unwrap();
+        let rows = table.rows(&ending(4 * SECOND + SECOND / 2)).unwrap();
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 1, 0, 0, 1]);
         assert_eq!(rows[1].start, START.plus(SECOND));
         let (first, last) = (&rows[0], &rows[4]);
@@ -316,19 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_rows_where_something_is() {
+    fn groups_have_rows_only_where_they_have_calls() {
         let by = By { connection: true, operation: true, ..By::default() };
-        let mut course = Course::new(SECOND, by);
+        let mut table = ByInterval::new(SECOND, by);
         let mut other = read(2 * SECOND, 3);
         other.connection = ConnectionId(9);
         for transaction in [&read(2 * SECOND, 5), &other, &read(7 * SECOND, 5)] {
-            course.take(transaction, START).unwrap();
+            table.take(transaction, START).unwrap();
         }
-        let rows = course.rows(&ending(8 * SECOND)).unwrap();
-        let told: Vec<_> =
+        let rows = table.rows(&ending(8 * SECOND)).unwrap();
+        let found: Vec<_> =
             rows.iter().map(|row| (row.start.since(START) / SECOND, row.group.connection)).collect();
         let (of, nine) = (Some(read(0, 1).connection), Some(ConnectionId(9)));
-        assert_eq!(told, [(2, of), (2, nine), (7, of)]);
+        assert_eq!(found, [(2, of), (2, nine), (7, of)]);
         assert!(rows.iter().all(|row| row.group.operation.is_some() && row.group.client.is_none()));
     }
 
@@ -355,26 +355,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_over_keeps_its_figures_alone() {
-        let mut course = Course::new(SECOND, By::default());
+    fn old_intervals_keep_only_their_figures() {
+        let mut table = ByInterval::new(SECOND, By::default());
         for second in 0..200 {
-            course.take(&read(second * SECOND, 5), START).unwrap();
+            table.take(&read(second * SECOND, 5), START).unwrap();
         }
         let is_closed = |number| {
-            let row = course.intervals[&number].values().next().unwrap();
+            let row = table.intervals[&number].values().next().unwrap();
             matches!(row.latencies, Latencies::Closed(Some(_)))
         };
         assert!((0..138).all(is_closed) && (138..200).all(|number| !is_closed(number)));
-        assert!(course.rows(&ending(200 * SECOND)).unwrap()[..200].iter().all(|row| row.latency.is_some()));
+        assert!(table.rows(&ending(200 * SECOND)).unwrap()[..200].iter().all(|row| row.latency.is_some()));
     }
 
     #[test]
     fn rows_are_bounded() {
-        let mut course = Course::new(1, By { connection: true, ..By::default() });
-        let count = Course::MOST_ROWS as u64 + 1;
-        let taken = (0..count).map(|end| course.take(&read(end, 0), START));
+        let mut table = ByInterval::new(1, By { connection: true, ..By::default() });
+        let count = ByInterval::MOST_ROWS as u64 + 1;
+        let taken = (0..count).map(|end| table.take(&read(end, 0), START));
         assert_eq!(taken.filter(Result::is_err).count(), 1);
-        let silent = Course::new(1, By::default());
+        let silent = ByInterval::new(1, By::default());
         assert_eq!(silent.rows(&ending(SECOND)).err(), Some(TooMany));
     }
 }

@@ -10,9 +10,9 @@ use rdmascope_dissector::event::Event;
 
 /// Sets of files that show the same connections. There are at most [`Files::MOST`] disjoint sets.
 #[derive(Clone, Debug, Default)]
-pub struct Together(Vec<Files>);
+pub struct OneCapture(Vec<Files>);
 
-impl Together {
+impl OneCapture {
     fn add(&mut self, mut files: Files) {
         self.0.retain(|set| {
             let meets = set.meet(files);
@@ -27,7 +27,7 @@ impl Together {
     }
 }
 
-impl Observer for Together {
+impl Observer for OneCapture {
     fn needs(&self) -> Config {
         Config::default()
     }
@@ -55,8 +55,8 @@ pub struct Apart<'a> {
 impl<'a> Apart<'a> {
     /// Compares the files by their connections and times. Returns `None` if they may be one
     /// capture. Files without a connection are ignored.
-    pub fn of(files: &'a [FileEnding], together: &Together) -> Option<Apart<'a>> {
-        let sets = &together.0;
+    pub fn of(files: &'a [FileEnding], one_capture: &OneCapture) -> Option<Apart<'a>> {
+        let sets = &one_capture.0;
         let has_connection = |index: usize| sets.iter().any(|set| set.has(index as u32));
         let firsts = sets.iter().filter_map(|set| (0..files.len()).find(|file| set.has(*file as u32)));
         let mut strangers: Vec<usize> = firsts.collect();
@@ -107,10 +107,10 @@ impl Display for Apart<'_> {
         if several > 0 {
             f.write_str(" share no connection")?;
         }
-        if let Some((before, behind, pause)) = self.pause {
+        if let Some((before, after, pause)) = self.pause {
             let separator = if several > 0 { "; " } else { "" };
-            let (before, behind) = (title(before), title(behind));
-            write!(f, "{separator}{} between {before} and {behind}", Duration(pause))?;
+            let (before, after) = (title(before), title(after));
+            write!(f, "{separator}{} between {before} and {after}", Duration(pause))?;
         }
         Ok(())
     }
@@ -128,43 +128,43 @@ mod tests {
     }
 
     /// The text for files with these spans in seconds, and connections in these files.
-    fn said(spans: &[(i64, i64)], connections: &[&[u32]]) -> String {
+    fn text(spans: &[(i64, i64)], connections: &[&[u32]]) -> String {
         let file = |(index, (first, last)): (usize, &(i64, i64))| FileEnding {
             name: format!("{index}.pcap"),
             span: Some((Time(first * 1_000_000_000), Time(last * 1_000_000_000))),
             ..FileEnding::default()
         };
-        let mut together = Together::default();
-        connections.iter().for_each(|numbers| together.add(files(numbers)));
+        let mut one_capture = OneCapture::default();
+        connections.iter().for_each(|numbers| one_capture.add(files(numbers)));
         let files: Vec<FileEnding> = spans.iter().enumerate().map(file).collect();
-        Apart::of(&files, &together).map(|apart| apart.to_string()).unwrap_or_default()
+        Apart::of(&files, &one_capture).map(|apart| apart.to_string()).unwrap_or_default()
     }
 
     #[test]
     fn rotated_files_are_one_capture() {
-        assert_eq!(said(&[(0, 10), (11, 20), (21, 30)], &[&[0, 1], &[1, 2], &[2]]), "");
-        assert_eq!(said(&[(21, 30), (0, 10), (11, 20)], &[&[0, 2], &[1, 2], &[2]]), "");
-        // A single file is never apart, nor is a file without a connection.
-        assert_eq!(said(&[(0, 10)], &[&[0]]), "");
-        assert_eq!(said(&[(0, 10), (1000, 1001)], &[&[0], &[0]]), "");
-        assert_eq!(said(&[], &[]), "");
+        assert_eq!(text(&[(0, 10), (11, 20), (21, 30)], &[&[0, 1], &[1, 2], &[2]]), "");
+        assert_eq!(text(&[(21, 30), (0, 10), (11, 20)], &[&[0, 2], &[1, 2], &[2]]), "");
+        // A single file is never reported, nor is a file without a connection.
+        assert_eq!(text(&[(0, 10)], &[&[0]]), "");
+        assert_eq!(text(&[(0, 10), (1000, 1001)], &[&[0], &[0]]), "");
+        assert_eq!(text(&[], &[]), "");
     }
 
     #[test]
-    fn files_that_share_nothing_are_several() {
-        assert_eq!(said(&[(0, 10), (5, 9)], &[&[0], &[1]]), "0.pcap and 1.pcap share no connection");
-        let four = said(&[(0, 10), (0, 10), (0, 10), (0, 10), (0, 10)], &[&[3], &[4], &[0, 1], &[2]]);
+    fn files_without_shared_connections_are_separate() {
+        assert_eq!(text(&[(0, 10), (5, 9)], &[&[0], &[1]]), "0.pcap and 1.pcap share no connection");
+        let four = text(&[(0, 10), (0, 10), (0, 10), (0, 10), (0, 10)], &[&[3], &[4], &[0, 1], &[2]]);
         assert_eq!(four, "0.pcap, 2.pcap, 3.pcap and 1 other share no connection");
         // The connection that joins two sets comes last.
-        assert_eq!(said(&[(0, 10), (0, 10), (0, 10)], &[&[0], &[1], &[2], &[0, 2], &[1, 2]]), "");
+        assert_eq!(text(&[(0, 10), (0, 10), (0, 10)], &[&[0], &[1], &[2], &[0, 2], &[1, 2]]), "");
     }
 
     #[test]
-    fn a_pause_that_is_longer_than_the_capture_is_named() {
+    fn a_pause_longer_than_the_capture_is_reported() {
         // The same queue pairs on another day.
-        assert_eq!(said(&[(0, 10), (31, 40)], &[&[0, 1]]), "21s between 0.pcap and 1.pcap");
-        assert_eq!(said(&[(0, 10), (29, 40)], &[&[0, 1]]), "");
-        let both = said(&[(31, 40), (0, 10), (2, 9)], &[&[0], &[1, 2]]);
+        assert_eq!(text(&[(0, 10), (31, 40)], &[&[0, 1]]), "21s between 0.pcap and 1.pcap");
+        assert_eq!(text(&[(0, 10), (29, 40)], &[&[0, 1]]), "");
+        let both = text(&[(31, 40), (0, 10), (2, 9)], &[&[0], &[1, 2]]);
         assert_eq!(both, "0.pcap and 1.pcap share no connection; 21s between 1.pcap and 0.pcap");
     }
 }

@@ -27,7 +27,7 @@ struct Transmitted {
     psn: Psn,
     frame: u64,
     /// Whether a transmission of it arrived and was dropped.
-    came: bool,
+    arrived: bool,
 }
 
 impl Arrivals {
@@ -47,23 +47,23 @@ impl Arrivals {
         if is_new {
             if packets.len() >= Arrivals::MOST {
                 packets.pop_front();
-                while packets.front().is_some_and(|packet| packet.came) {
+                while packets.front().is_some_and(|packet| packet.arrived) {
                     packets.pop_front();
                 }
             }
-            packets.push_back(Transmitted { psn, frame, came: false });
+            packets.push_back(Transmitted { psn, frame, arrived: false });
         }
         is_new
     }
 
     /// Takes the arrival of a transmission. Returns the frame of the packet's first transmission,
     /// if the receiver takes this one.
-    pub(super) fn came(&mut self, lane: Lane, psn: Psn) -> Option<u64> {
+    pub(super) fn arrived(&mut self, lane: Lane, psn: Psn) -> Option<u64> {
         let packets = self.0.get_mut(&lane)?;
         let first = packets.front()?.psn;
         let index =
             packets.binary_search_by_key(&first.distance(psn), |packet| first.distance(packet.psn)).ok()?;
-        packets[index].came = true;
+        packets[index].arrived = true;
         if index > 0 {
             return None;
         }
@@ -92,44 +92,44 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_behind_a_lost_packet_is_taken_when_it_is_sent_again() {
+    fn packets_after_a_loss_match_when_retransmitted() {
         let mut arrivals = Arrivals::default();
         for (frame, number) in (1..).zip([0xff_fffe, 0xff_ffff, 0, 1]) {
             assert!(arrivals.sent(LANE, psn(number), frame));
         }
-        assert_eq!(arrivals.came(LANE, psn(0xff_fffe)), Some(1));
+        assert_eq!(arrivals.arrived(LANE, psn(0xff_fffe)), Some(1));
         // Packet 0xffffff is lost.
-        assert_eq!((arrivals.came(LANE, psn(0)), arrivals.came(LANE, psn(1))), (None, None));
+        assert_eq!((arrivals.arrived(LANE, psn(0)), arrivals.arrived(LANE, psn(1))), (None, None));
         for number in [0xff_ffff, 0, 1] {
             assert!(!arrivals.sent(LANE, psn(number), 9), "it is sent again");
         }
-        let came = [0xff_ffff, 0, 1, 1].map(|number| arrivals.came(LANE, psn(number)));
-        assert_eq!(came, [Some(2), Some(3), Some(4), None]);
+        let arrived = [0xff_ffff, 0, 1, 1].map(|number| arrivals.arrived(LANE, psn(number)));
+        assert_eq!(arrived, [Some(2), Some(3), Some(4), None]);
     }
 
     /// A packet that the receiver's capture lacks does not block the sequence forever.
     #[test]
-    fn what_does_not_come_is_given_up() {
+    fn packets_that_never_arrive_are_given_up() {
         let mut arrivals = Arrivals::default();
         arrivals.sent(LANE, psn(0), 0);
         for number in 1..Arrivals::MOST as u32 {
             arrivals.sent(LANE, psn(number), number.into());
-            assert_eq!(arrivals.came(LANE, psn(number)), None);
+            assert_eq!(arrivals.arrived(LANE, psn(number)), None);
         }
         for number in Arrivals::MOST as u32.. {
             arrivals.sent(LANE, psn(number), number.into());
             if number > 2 * Arrivals::MOST as u32 {
                 break;
             }
-            assert_eq!(arrivals.came(LANE, psn(number)), Some(number.into()));
+            assert_eq!(arrivals.arrived(LANE, psn(number)), Some(number.into()));
         }
     }
 
     #[test]
-    fn requests_and_responses_have_orders_of_their_own() {
+    fn requests_and_responses_are_matched_separately() {
         let mut arrivals = Arrivals::default();
         let responses = Lane { is_response: true, ..LANE };
         assert!(arrivals.sent(LANE, psn(7), 1) && arrivals.sent(responses, psn(5), 2));
-        assert_eq!((arrivals.came(responses, psn(5)), arrivals.came(LANE, psn(7))), (Some(2), Some(1)));
+        assert_eq!((arrivals.arrived(responses, psn(5)), arrivals.arrived(LANE, psn(7))), (Some(2), Some(1)));
     }
 }

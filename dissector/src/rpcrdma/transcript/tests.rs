@@ -25,8 +25,8 @@ fn packet_at(number: u32) -> Position {
 fn placed(part: Part, length: u32) -> Placed {
     let segment = Segment { handle: MEMORY.rkey, length, offset: MEMORY.address };
     let (of_reply, base, is_stream) = (false, 0, false);
-    let (asked, moved, captured) = Default::default();
-    Placed { part, of_reply, segment, base, is_stream, asked, moved, captured }
+    let (requested, moved, captured) = Default::default();
+    Placed { part, of_reply, segment, base, is_stream, requested, moved, captured }
 }
 
 /// A packet or DDP segment of an operation on [`MEMORY`]: frame, own and first position, offset of
@@ -52,53 +52,53 @@ fn placement(
 }
 
 /// The contents after these packets of an RDMA Write, or of the response to an RDMA Read.
-fn take(reading: bool, packets: &[Placement<'_>]) -> Box<Keeping> {
-    let mut keeping = Keeping::new(EVERYTHING).unwrap();
+fn take(reading: bool, packets: &[Placement<'_>]) -> Box<Transcript> {
+    let mut transcript = Transcript::new(EVERYTHING).unwrap();
     let placed = placed(if reading { READ } else { WRITE }, MEMORY.length);
     for packet in packets {
-        assert!(keeping.take_placement(&placed, packet, reading, usize::MAX).is_ok());
+        assert!(transcript.take_placement(&placed, packet, reading, usize::MAX).is_ok());
     }
-    keeping
+    transcript
 }
 
 /// Frames of the first and last packet of each step, its first position and its extent.
-fn steps(keeping: &Keeping) -> Vec<(u64, u64, u32, u32)> {
+fn steps(transcript: &Transcript) -> Vec<(u64, u64, u32, u32)> {
     let line = |step: &Step| (step.first.frame, step.last.frame, step.position.number(), step.extent);
-    keeping.steps.iter().map(line).collect()
+    transcript.steps.iter().map(line).collect()
 }
 
 /// Every packet of an RDMA WRITE but the last has the length of the path MTU. One with shorter
 /// packets has more PSNs than its first packet suggests. It is still one operation, because each
 /// packet has its first position.
 #[test]
-fn a_write_of_more_packets_than_its_first_lets_expect() {
+fn write_with_short_packets_is_one_step() {
     let packets = [(1, 10, 0, 256), (2, 11, 256, 100), (3, 12, 356, 100), (4, 13, 456, 144)].map(
         |(frame, number, start, length)| {
             placement(frame, [packet_at(number), packet_at(10)], None, start, length)
         },
     );
-    let keeping = take(false, &packets);
-    assert_eq!(steps(&keeping), [(1, 4, 10, 4)]);
+    let transcript = take(false, &packets);
+    assert_eq!(steps(&transcript), [(1, 4, 10, 4)]);
     // It is new, and then grows with the unexpected packet.
-    assert_eq!(keeping.changed, [(0, true), (0, false)]);
+    assert_eq!(transcript.changed, [(0, true), (0, false)]);
     assert_eq!(steps(&take(false, &packets[..3])), [(1, 3, 10, 3)]);
 }
 
 /// A capture may have reordered packets.
 #[test]
-fn the_first_and_the_last_packet_in_the_capture() {
+fn reordered_step_has_first_and_last_captured_frame() {
     let packet =
         |frame, number, start| placement(frame, [packet_at(number), packet_at(10)], None, start, 200);
-    let keeping = take(false, &[packet(6, 10, 0), packet(4, 11, 200), packet(5, 12, 400)]);
-    assert_eq!(steps(&keeping), [(4, 6, 10, 3)]);
-    assert_eq!(keeping.changed, [(0, true), (0, false)], "an earlier packet was found");
+    let transcript = take(false, &[packet(6, 10, 0), packet(4, 11, 200), packet(5, 12, 400)]);
+    assert_eq!(steps(&transcript), [(4, 6, 10, 3)]);
+    assert_eq!(transcript.changed, [(0, true), (0, false)], "an earlier packet was found");
 }
 
 /// Responses have the PSNs of their request. If the rest was requested again and those responses
 /// come first, a late response of the first request has another first position. Its own position
 /// decides (IBTA volume 1, section 9.7.5.1.9).
 #[test]
-fn a_late_response_belongs_where_its_position_is() {
+fn late_response_belongs_to_step_at_its_position() {
     let rest = MemoryRange { address: MEMORY.address + 256, length: 344, ..MEMORY };
     let again = Placement { memory: rest, ..placement(5, [packet_at(11); 2], Some(packet_at(11)), 256, 256) };
     let late = placement(6, [packet_at(12), packet_at(10)], Some(packet_at(10)), 512, 88);
@@ -124,7 +124,7 @@ fn ddp_segments_of_one_message_are_one_step() {
 /// Without a path MTU, the first response shows the number of PSNs of an RDMA READ. On TCP, the
 /// extent of a request is its own length.
 #[test]
-fn a_request_takes_up_as_many_positions_as_its_responses() {
+fn read_request_covers_positions_of_its_responses() {
     let at = Position::of_sequence;
     for (position, extent, expected, changed) in [
         (packet_at(10), 1, 3, vec![(0, true), (0, false), (1, true)]),
@@ -132,8 +132,8 @@ fn a_request_takes_up_as_many_positions_as_its_responses() {
         (packet_at(10), 5, 5, vec![(0, true), (1, true)]),
         (at(10), 1, 1, vec![(0, true), (1, true)]),
     ] {
-        let mut keeping = Keeping::new(EVERYTHING).unwrap();
-        keeping.note(Step {
+        let mut transcript = Transcript::new(EVERYTHING).unwrap();
+        transcript.note(Step {
             kind: StepKind::ReadRequest,
             from_caller: false,
             first: seen(1),
@@ -146,17 +146,17 @@ fn a_request_takes_up_as_many_positions_as_its_responses() {
             length: 600,
         });
         let response = placement(2, [position, position], Some(position), 0, 256);
-        assert!(keeping.take_placement(&placed(READ, 600), &response, true, usize::MAX).is_ok());
-        let extents: Vec<_> = keeping.steps.iter().map(|step| step.extent).collect();
+        assert!(transcript.take_placement(&placed(READ, 600), &response, true, usize::MAX).is_ok());
+        let extents: Vec<_> = transcript.steps.iter().map(|step| step.extent).collect();
         let of_response = if position.counts_bytes() { 256 } else { 3 };
         assert_eq!(extents, [expected, of_response], "{position:?} {extent}");
-        assert_eq!(keeping.changed, changed, "{position:?} {extent}");
+        assert_eq!(transcript.changed, changed, "{position:?} {extent}");
     }
 }
 
 /// The budget may be used up to its last byte.
 #[test]
-fn a_send_that_just_fits() {
+fn send_may_use_budget_to_last_byte() {
     let bytes = [7; 100];
     let send = Send {
         first: seen(1),
@@ -169,57 +169,57 @@ fn a_send_that_just_fits() {
         invalidated: None,
     };
     for (budget, kept) in [(101, true), (100, true), (99, false)] {
-        let mut keeping = Keeping::new(EVERYTHING).unwrap();
-        let outcome = keeping.take_send(StepKind::Call, &send, budget);
+        let mut transcript = Transcript::new(EVERYTHING).unwrap();
+        let outcome = transcript.take_send(StepKind::Call, &send, budget);
         assert_eq!(matches!(outcome, Err(Full(Part::Send))), !kept, "{budget}");
-        let found = (keeping.bytes(), keeping.sends[0].as_deref());
+        let found = (transcript.bytes(), transcript.sends[0].as_deref());
         assert_eq!(found, if kept { (100, Some(&bytes[..])) } else { (0, None) }, "{budget}");
-        assert_eq!(steps(&keeping), [(1, 1, 10, 1)], "the step is still kept");
+        assert_eq!(steps(&transcript), [(1, 1, 10, 1)], "the step is still kept");
     }
 }
 
 #[test]
-fn a_chunk_that_just_fits() {
+fn chunk_is_limited_by_budget_and_longest_content() {
     let bytes = [7; 100];
     let packet =
         |start: u64| Placement { bytes: &bytes, ..placement(1, [packet_at(10); 2], None, start, 100) };
     for (budget, kept) in [(101, true), (100, true), (99, false)] {
-        let mut keeping = Keeping::new(EVERYTHING).unwrap();
-        let outcome = keeping.take_placement(&placed(WRITE, 600), &packet(0), false, budget);
+        let mut transcript = Transcript::new(EVERYTHING).unwrap();
+        let outcome = transcript.take_placement(&placed(WRITE, 600), &packet(0), false, budget);
         assert_eq!(matches!(outcome, Err(Full(WRITE))), !kept, "{budget}");
-        assert_eq!(keeping.bytes(), if kept { 100 } else { 0 }, "{budget}");
+        assert_eq!(transcript.bytes(), if kept { 100 } else { 0 }, "{budget}");
     }
     // The longest content has 64 MiB.
     let longest = Exchange::LONGEST_CONTENT;
     let placed = placed(WRITE, u32::MAX);
     for (start, kept) in [(longest - 100, longest), (longest - 99, 0)] {
-        let mut keeping = Keeping::new(EVERYTHING).unwrap();
-        let outcome = keeping.take_placement(&placed, &packet(start), false, usize::MAX);
+        let mut transcript = Transcript::new(EVERYTHING).unwrap();
+        let outcome = transcript.take_placement(&placed, &packet(start), false, usize::MAX);
         assert_eq!(matches!(outcome, Err(Full(WRITE))), kept == 0, "{start}");
-        assert_eq!(keeping.bytes() as u64, kept, "{start}");
+        assert_eq!(transcript.bytes() as u64, kept, "{start}");
     }
 }
 
 /// The number of separate ranges is limited. Bytes in a further range are not kept and use no
 /// memory.
 #[test]
-fn what_finds_no_range_is_not_kept() {
+fn bytes_beyond_range_limit_are_not_kept() {
     let placed = placed(WRITE, u32::MAX);
-    let mut keeping = Keeping::new(Keep { steps: false, contents: true }).unwrap();
+    let mut transcript = Transcript::new(Keep { steps: false, contents: true }).unwrap();
     let most = Intervals::MOST as u64;
     for range in 0..=most {
         let packet = Placement { bytes: &[7], ..placement(1, [packet_at(10); 2], None, 2 * range + 1, 1) };
-        assert!(keeping.take_placement(&placed, &packet, false, usize::MAX).is_ok());
+        assert!(transcript.take_placement(&placed, &packet, false, usize::MAX).is_ok());
     }
     // The last range kept ends before that of the last packet.
-    assert_eq!(keeping.bytes() as u64, 2 * most);
-    assert_eq!(keeping.chunks[&(false, WRITE)].bytes.len() as u64, 2 * most);
+    assert_eq!(transcript.bytes() as u64, 2 * most);
+    assert_eq!(transcript.chunks[&(false, WRITE)].bytes.len() as u64, 2 * most);
 }
 
 /// The memory of its lists: the steps, each chunk, and the ranges of a chunk that arrived out of
 /// order.
 #[test]
-fn what_the_lists_take_up() {
+fn memory_of_lists_is_counted() {
     let bytes = [7; 20];
     let packet = |frame: u64, number: u32, start: u64| Placement {
         bytes: &bytes,
@@ -227,17 +227,17 @@ fn what_the_lists_take_up() {
     };
     // In order, ahead, between the two, and further ahead.
     let packets = [packet(1, 10, 0), packet(2, 13, 60), packet(3, 11, 30), packet(4, 15, 100)];
-    let keeping = take(false, &packets);
-    let ranges = keeping.chunks[&(false, WRITE)].captured.memory();
+    let transcript = take(false, &packets);
+    let ranges = transcript.chunks[&(false, WRITE)].captured.memory();
     assert!(ranges >= 3 * size_of::<(u64, u64)>(), "three ranges are separate from the first");
-    let steps = keeping.steps.capacity() * size_of::<Step>();
-    assert_eq!(keeping.lists, steps + size_of::<((bool, Part), Gathered)>() + ranges);
-    assert_eq!(keeping.bytes(), 120);
+    let steps = transcript.steps.capacity() * size_of::<Step>();
+    assert_eq!(transcript.lists, steps + size_of::<((bool, Part), Gathered)>() + ranges);
+    assert_eq!(transcript.bytes(), 120);
 }
 
 /// Segments may be used in part. The bytes moved are then adjacent (RFC 8166, section 3.4.6).
 #[test]
-fn segments_close_up_as_far_as_they_were_used() {
+fn close_up_joins_used_parts_of_segments() {
     // Three segments of 10 bytes. 4, none and 6 bytes of them were used. Of the last one, the
     // capture lacks the first two. Bytes that an RDMA WRITE placed after the used ones do not
     // count.

@@ -4,23 +4,23 @@ use crate::output::Out;
 use crate::table::{Format, Rows, Shape};
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
-use rdmascope_analysis::course::{By, Course, Figures, TooMany};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::flows::{FlowFigures, Flows};
+use rdmascope_analysis::intervals::{By, ByInterval, Figures, TooMany};
 use rdmascope_analysis::time::parse_duration;
 use rdmascope_analysis::units::Duration;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::Clock;
-use rdmascope_present::columns::{COURSE, RDMA_INTERVAL};
+use rdmascope_present::columns::{INTERVALS, RDMA_INTERVAL};
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
 /// The options for intervals.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Intervals")]
-pub(super) struct CourseArguments {
+pub(super) struct IntervalArguments {
     /// Also show the figures of each interval of this length, such as 1s or 100ms
     ///
     /// Intervals start with the first packet. A transaction counts in the interval of its reply.
@@ -54,15 +54,15 @@ fn parse_interval(text: &str) -> Result<u64> {
     Ok(interval)
 }
 
-impl CourseArguments {
+impl IntervalArguments {
     /// Whether --interval is given.
-    pub(super) fn is_asked_for(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.interval.is_some()
     }
 
-    /// The collector of interval figures, if --interval is given. `is_whole`: the capture is not
-    /// filtered.
-    pub(super) fn gathering(&self, is_whole: bool) -> Result<Option<Gathering>> {
+    /// The collector of interval figures, if --interval is given. `is_unfiltered`: the capture is
+    /// not filtered.
+    pub(super) fn gathering(&self, is_unfiltered: bool) -> Result<Option<Gathering>> {
         let by = |which| self.by.contains(&which);
         let by = By {
             connection: by(Which::Connection),
@@ -72,7 +72,7 @@ impl CourseArguments {
         };
         let by_queue_pair = self.by.contains(&Which::QueuePair);
         ensure!(
-            is_whole || !by_queue_pair,
+            is_unfiltered || !by_queue_pair,
             "--by queue-pair counts packets; remove the filters of transactions"
         );
         ensure!(
@@ -83,8 +83,8 @@ impl CourseArguments {
             length,
             by,
             by_queue_pair,
-            course: Course::new(length, by),
-            flows: is_whole.then(|| Flows::new(length)),
+            intervals: ByInterval::new(length, by),
+            flows: is_unfiltered.then(|| Flows::new(length)),
             has_transactions: false,
             taken: Ok(()),
         }))
@@ -96,7 +96,7 @@ pub(super) struct Gathering {
     length: u64,
     by: By,
     by_queue_pair: bool,
-    course: Course,
+    intervals: ByInterval,
     /// The packets, unless the capture is filtered.
     flows: Option<Flows>,
     has_transactions: bool,
@@ -112,7 +112,7 @@ impl Gathering {
         match (event, &mut self.flows) {
             (Event::Transaction(transaction), _) => {
                 self.has_transactions = true;
-                self.taken = self.course.take(transaction, start);
+                self.taken = self.intervals.take(transaction, start);
             }
             (Event::Packet(packet), Some(flows)) => self.taken = flows.take(packet, start),
             _ => {}
@@ -132,9 +132,10 @@ impl Gathering {
         style: Style,
         out: &mut Out,
     ) -> io::Result<Result<()>> {
-        let wholes = |flows: Option<&Flows>| flows.map_or(Ok(Vec::new()), |flows| flows.wholes(ending));
-        let tables = self.taken.and_then(|()| Ok((self.course.rows(ending)?, wholes(self.flows.as_ref())?)));
-        let (rows, wholes) = match tables {
+        let totals = |flows: Option<&Flows>| flows.map_or(Ok(Vec::new()), |flows| flows.totals(ending));
+        let tables =
+            self.taken.and_then(|()| Ok((self.intervals.rows(ending)?, totals(self.flows.as_ref())?)));
+        let (rows, totals) = match tables {
             Ok(tables) => tables,
             Err(error) => return Ok(Err(anyhow!("--interval {}: {error}", Duration(self.length)))),
         };
@@ -148,8 +149,8 @@ impl Gathering {
             return Ok(Ok(()));
         }
         if !is_table
-            && !wholes.is_empty()
-            && let Err(error) = self.write_packets("RDMA", &wholes, ending, format, style, out)?
+            && !totals.is_empty()
+            && let Err(error) = self.write_packets("RDMA", &totals, ending, format, style, out)?
         {
             return Ok(Err(error));
         }
@@ -207,7 +208,7 @@ impl Gathering {
         let fields = if format == Format::Text { self.fields() } else { Vec::new() };
         let clock = if format == Format::Text { Clock::Relative } else { Clock::Absolute };
         let mut lines: Rows<Figures> =
-            match Rows::new(format, &Shape::of_fields(&fields), clock, &COURSE, style) {
+            match Rows::new(format, &Shape::of_fields(&fields), clock, &INTERVALS, style) {
                 Ok(lines) => lines,
                 Err(error) => return Ok(Err(error)),
             };
@@ -224,14 +225,13 @@ impl Gathering {
     /// The columns of text output.
     fn fields(&self) -> Vec<&'static str> {
         let By { connection, client, server, operation } = self.by;
-        let told_apart = [
+        let keys = [
             (connection, &["connection"][..]),
             (client, &["client"]),
             (server, &["server"]),
             (operation, &["protocol", "operation"]),
         ];
-        let told_apart =
-            told_apart.into_iter().filter(|(is_asked, _)| *is_asked).flat_map(|(_, names)| names);
+        let keys = keys.into_iter().filter(|(is_selected, _)| *is_selected).flat_map(|(_, names)| names);
         let figures = [
             "count",
             "errors",
@@ -241,6 +241,6 @@ impl Gathering {
             "latency.p99_ns",
             "latency.max_ns",
         ];
-        core::iter::once("time").chain(told_apart.copied()).chain(figures).collect()
+        core::iter::once("time").chain(keys.copied()).chain(figures).collect()
     }
 }

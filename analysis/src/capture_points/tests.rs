@@ -1,5 +1,5 @@
 use super::*;
-use crate::places::sample::Pair;
+use crate::capture_points::sample::Pair;
 use rdmascope_dissector::record::Time;
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,8 @@ fn route(source: u8, destination: u8) -> Route {
 }
 
 /// Packets between two hosts, a millisecond apart. The transit time from the first to the second
-/// place is 10 us from host 1 to host 2, and 30 us back. The clock of the second place is 1 s late.
+/// capture point is 10 us from host 1 to host 2, and 30 us back. The clock of the second capture
+/// point is 1 s late.
 fn pairs() -> Vec<Pair> {
     (0..400i64)
         .map(|index| {
@@ -23,7 +24,7 @@ fn pairs() -> Vec<Pair> {
 }
 
 #[test]
-fn which_end_a_place_is_near_shows_in_the_times() {
+fn transit_times_show_the_nearer_end() {
     let directions = directions(&pairs());
     assert!(directions[&route(1, 2)] && !directions[&route(2, 1)]);
     let tie = tie_pair(&pairs());

@@ -5,7 +5,7 @@ use rdmascope_conformance::Level;
 
 /// The minimum level of the rules to check.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Least {
+pub(crate) enum MinimumLevel {
     /// Violations of a MUST, and of requirements that the transport depends on
     Violation,
     /// Also violations of a SHOULD, and likely mistakes
@@ -14,13 +14,13 @@ pub(crate) enum Least {
     Advice,
 }
 
-impl Least {
+impl MinimumLevel {
     /// The level of the judge.
     pub(crate) fn level(self) -> Level {
         match self {
-            Least::Violation => Level::Violation,
-            Least::Warning => Level::Warning,
-            Least::Advice => Level::Advice,
+            MinimumLevel::Violation => Level::Violation,
+            MinimumLevel::Warning => Level::Warning,
+            MinimumLevel::Advice => Level::Advice,
         }
     }
 }

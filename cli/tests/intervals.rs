@@ -1,4 +1,4 @@
-//! `analyze --interval`: the sums of the rows equal the report on the whole capture.
+//! `analyze --interval`: the sums of the rows equal the report on the complete capture.
 
 mod binary;
 
@@ -7,9 +7,9 @@ use rdmascope_tests::samples;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-fn course(capture: &str, options: &[&str]) -> Vec<Value> {
+fn intervals(capture: &str, options: &[&str]) -> Vec<Value> {
     let arguments = [&["analyze", capture, "--format", "jsonl", "--interval"], options].concat();
-    lines(&run(&arguments)).into_iter().filter(|line| line["type"] == "course").collect()
+    lines(&run(&arguments)).into_iter().filter(|line| line["type"] == "intervals").collect()
 }
 
 fn number(line: &Value, field: &str) -> u64 {
@@ -39,10 +39,10 @@ fn intervals_add_up_to_the_report() {
         let report = lines(&run(&["analyze", &path, "--format", "jsonl"]));
         let expected = sums(report.iter().filter(|line| line["type"] == "operation"));
         for interval in ["100ms", "1s"] {
-            let by_operation = course(&path, &[interval, "--by", "operation"]);
+            let by_operation = intervals(&path, &[interval, "--by", "operation"]);
             assert_eq!(sums(by_operation.iter()), expected, "{path} {interval}");
             let total = |lines: &[Value]| lines.iter().map(|line| number(line, "count")).sum::<u64>();
-            let all = course(&path, &[interval]);
+            let all = intervals(&path, &[interval]);
             assert_eq!(total(&all), total(&by_operation), "{path} {interval}");
             // The intervals have no gaps between them.
             let lengths: u64 = all.iter().map(|line| number(line, "duration_ns")).sum();
@@ -50,16 +50,16 @@ fn intervals_add_up_to_the_report() {
             let length = if interval == "1s" { 1_000_000_000 } else { 100_000_000 };
             assert_eq!(lengths, (all.len() as u64 - 1) * length + last, "{path} {interval}");
             for by in ["connection", "client", "server", "connection,client,server,operation"] {
-                assert_eq!(total(&course(&path, &[interval, "--by", by])), total(&all), "{path} {by}");
+                assert_eq!(total(&intervals(&path, &[interval, "--by", by])), total(&all), "{path} {by}");
             }
         }
     }
 }
 
 #[test]
-fn latencies_are_those_of_the_transactions() {
+fn latencies_match_the_transactions() {
     let capture = sample("nfs3-basic.pcap");
-    let rows = course(&capture, &["1s"]);
+    let rows = intervals(&capture, &["1s"]);
     let transactions = lines(&run(&["transactions", &capture, "--format", "jsonl"]));
     assert_eq!(rows.len(), 4, "{rows:?}");
     let mut latencies: Vec<u64> =
@@ -72,7 +72,7 @@ fn latencies_are_those_of_the_transactions() {
 }
 
 #[test]
-fn as_a_table_and_as_text() {
+fn intervals_as_csv_and_text() {
     let capture = sample("nfs3-basic.pcap");
     let table =
         run(&["analyze", &capture, "--interval", "1s", "--by", "client,operation", "--format", "csv"]);
@@ -91,7 +91,7 @@ fn as_a_table_and_as_text() {
 }
 
 #[test]
-fn wrong_usage() {
+fn wrong_usage_is_refused() {
     let capture = sample("nfs3-basic.pcap");
     for (options, expected) in [
         (&["--format", "csv"][..], "need --interval"),
@@ -108,25 +108,25 @@ fn wrong_usage() {
 
 /// Rows of queue pairs add up to the rows of intervals, which count packets without RPC.
 #[test]
-fn packets_of_queue_pairs() {
+fn queue_pair_rows_add_up_to_the_intervals() {
     let capture = sample("nfs3-basic.pcap");
     let rows = |options: &[&str]| -> Vec<Value> {
         let arguments =
             [&["analyze", &capture, "--format", "jsonl", "--interval", "100ms"], options].concat();
         lines(&run(&arguments)).into_iter().filter(|line| line["type"] == "rdma_interval").collect()
     };
-    let (flows, wholes): (Vec<_>, Vec<_>) =
+    let (flows, totals): (Vec<_>, Vec<_>) =
         rows(&["--by", "queue-pair"]).into_iter().partition(|row| row["queue_pair"].is_number());
     for field in ["packets", "bytes", "wire_bytes", "congestion_marks", "notifications"] {
         let sum = |rows: &[Value]| rows.iter().map(|row| number(row, field)).sum::<u64>();
-        assert_eq!(sum(&flows), sum(&wholes), "{field}");
+        assert_eq!(sum(&flows), sum(&totals), "{field}");
     }
     let packets = lines(&run(&["packets", &capture, "--format", "jsonl"]));
     let roce = packets.iter().filter(|packet| packet["opcode"].is_string()).count() as u64;
-    assert_eq!(wholes.iter().map(|row| number(row, "packets")).sum::<u64>(), roce);
-    assert!(wholes.iter().all(|row| row["priority_pauses"] == 0));
+    assert_eq!(totals.iter().map(|row| number(row, "packets")).sum::<u64>(), roce);
+    assert!(totals.iter().all(|row| row["priority_pauses"] == 0));
     assert!(flows.iter().all(|row| row["dscp"] == 0 && row["priority_pauses"].is_null()));
-    assert_eq!(rows(&[]), wholes, "a capture with transactions");
+    assert_eq!(rows(&[]), totals, "a capture with transactions");
 
     let table = run(&["analyze", &capture, "--interval", "1s", "--by", "queue-pair", "--format", "csv"]);
     let table = text(&table.stdout);

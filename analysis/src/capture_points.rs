@@ -32,11 +32,11 @@ use sample::Pair;
 use tie::Bound;
 
 /// The most places that can be joined.
-pub const MOST_PLACES: usize = 4;
+pub const MOST_CAPTURE_POINTS: usize = 4;
 
-/// Places with their clocks tied to that of the first place.
+/// Capture points with their clocks tied to that of the first place.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct CapturePoints {
     /// The places in the order in which they were given.
     pub places: Vec<Place>,
     /// The order in which packets of a route pass the places.
@@ -59,8 +59,8 @@ pub struct Place {
 /// The reason why places cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unjoinable {
-    /// There are more than [`MOST_PLACES`].
-    #[error("{0} places: at most {MOST_PLACES} can be joined")]
+    /// There are more than [`MOST_CAPTURE_POINTS`].
+    #[error("{0} places: at most {MOST_CAPTURE_POINTS} can be joined")]
     TooMany(usize),
     /// Two places have no packet in common.
     #[error(
@@ -69,10 +69,10 @@ pub enum Unjoinable {
     NothingInCommon(String, String),
 }
 
-impl Places {
+impl CapturePoints {
     /// Ties places, each with a name and a sample.
-    pub fn tie(samples: Vec<(String, Sample)>) -> Result<Places, Unjoinable> {
-        if samples.len() > MOST_PLACES {
+    pub fn tie(samples: Vec<(String, Sample)>) -> Result<CapturePoints, Unjoinable> {
+        if samples.len() > MOST_CAPTURE_POINTS {
             return Err(Unjoinable::TooMany(samples.len()));
         }
         let mut places = Vec::with_capacity(samples.len());
@@ -102,7 +102,7 @@ impl Places {
             others.sort_unstable();
             (route, others.into_iter().map(|(_, place)| place).collect())
         });
-        let mut joined = Places { places, order: order.collect(), longest };
+        let mut joined = CapturePoints { places, order: order.collect(), longest };
         joined.find_neighbours();
         Ok(joined)
     }
@@ -184,9 +184,9 @@ fn distances(pairs: &[Pair], clock: &Clock) -> (HashMap<Route, i64, FixedState>,
     let mut all: HashMap<Route, Vec<i64>, FixedState> = HashMap::default();
     let mut longest = 0;
     for pair in pairs {
-        let behind = clock.tell(pair.at[1]).0.saturating_sub(pair.at[0].0);
-        longest = longest.max(behind.unsigned_abs());
-        all.entry(pair.route).or_default().push(behind);
+        let delay = clock.convert(pair.at[1]).0.saturating_sub(pair.at[0].0);
+        longest = longest.max(delay.unsigned_abs());
+        all.entry(pair.route).or_default().push(delay);
     }
     (all.into_iter().map(|(route, mut all)| (route, median(&mut all))).collect(), longest)
 }

@@ -3,7 +3,7 @@
 use crate::grid::{Grid, Group, Row};
 use crate::text::{Maybe, Style};
 use core::fmt::{self, Display};
-use rdmascope_analysis::places::{Doubt, EndToEnd, Located, Place, Split, Splits, Tie, Way};
+use rdmascope_analysis::capture_points::{Doubt, EndToEnd, Located, Place, Split, Splits, Tie, Way};
 use rdmascope_analysis::units::{Counted, Duration, Number, Plain};
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ impl Text<'_> {
             }
             writeln!(out)?;
             if let Some(tie) = &place.tie {
-                writeln!(out, "     {}", ClockSaid(tie))?;
+                writeln!(out, "     {}", ClockDescription(tie))?;
             }
         }
         self.write_ways(style, out)?;
@@ -66,8 +66,8 @@ impl Text<'_> {
         }
         .write(style, out)?;
         for way in ways {
-            for said in remarks(way) {
-                writeln!(out, "  {}: {said}", way_name(way))?;
+            for remark in remarks(way) {
+                writeln!(out, "  {}: {remark}", way_name(way))?;
             }
         }
         Ok(())
@@ -117,8 +117,8 @@ pub fn remarks(way: &Way) -> Vec<String> {
     let mut remarks: Vec<String> = located
         .into_iter()
         .filter(|(located, _)| located.count > 0)
-        .map(|(located, what)| {
-            format!("{} {what}; {}", Counted(located.count, "packet"), FramesSaid(located))
+        .map(|(located, description)| {
+            format!("{} {description}; {}", Counted(located.count, "packet"), FrameList(located))
         })
         .collect();
     if way.undecided > 0 {
@@ -129,9 +129,9 @@ pub fn remarks(way: &Way) -> Vec<String> {
 }
 
 /// A list of frames: `frames 12, 15 and 3 others`.
-struct FramesSaid<'a>(&'a Located);
+struct FrameList<'a>(&'a Located);
 
-impl Display for FramesSaid<'_> {
+impl Display for FrameList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMED: usize = 6;
         let Located { count, frames } = self.0;
@@ -147,14 +147,14 @@ impl Display for FramesSaid<'_> {
 }
 
 /// The clock of a capture point, relative to the first one.
-struct ClockSaid<'a>(&'a Tie);
+struct ClockDescription<'a>(&'a Tie);
 
-impl Display for ClockSaid<'_> {
+impl Display for ClockDescription<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(part) = self.0.parts.first() else { return f.write_str("its clock is unknown") };
         let added = part.line.offset;
-        let way = if added < 0 { "ahead of" } else { "behind" };
-        write!(f, "its clock is {} {way} that of 1", Duration(added.unsigned_abs()))?;
+        let relation = if added < 0 { "ahead of" } else { "behind" };
+        write!(f, "its clock is {} {relation} that of 1", Duration(added.unsigned_abs()))?;
         let gain = -part.line.rate * 1e6;
         if gain.abs() >= 0.05 {
             write!(f, ", and {} {:.1} us a second", if gain > 0.0 { "gains" } else { "loses" }, gain.abs())?;
@@ -184,6 +184,6 @@ impl Display for ClockSaid<'_> {
 }
 
 /// The clock of a capture point in words. `None` for the first capture point.
-pub fn clock_said(place: &Place) -> Option<String> {
-    Some(ClockSaid(place.tie.as_ref()?).to_string())
+pub fn clock_description(place: &Place) -> Option<String> {
+    Some(ClockDescription(place.tie.as_ref()?).to_string())
 }

@@ -2,14 +2,14 @@
 
 use super::page::{duration, number};
 use maud::{Markup, html};
-use rdmascope_analysis::places::{EndToEnd, Split, Way};
-use rdmascope_present::page::places::{clock_said, remarks, way_name};
+use rdmascope_analysis::capture_points::{EndToEnd, Split, Way};
+use rdmascope_present::page::capture_points::{clock_description, remarks, way_name};
 
 /// The capture points, the transit time and loss between them, and the split of operation times.
-pub(super) fn section(told: &EndToEnd) -> Markup {
+pub(super) fn section(end_to_end: &EndToEnd) -> Markup {
     html! {
         dl class="facts" {
-            @for (index, place) in told.tally.places().places.iter().enumerate() {
+            @for (index, place) in end_to_end.tally.places().places.iter().enumerate() {
                 div {
                     dt { "capture point " (index + 1) }
                     dd {
@@ -17,18 +17,18 @@ pub(super) fn section(told: &EndToEnd) -> Markup {
                         @for (nth, host) in place.near.iter().take(4).enumerate() {
                             (if nth == 0 { ", nearest to " } else { ", " }) (host)
                         }
-                        @if let Some(clock) = clock_said(place) { "; " (clock) }
+                        @if let Some(clock) = clock_description(place) { "; " (clock) }
                     }
                 }
             }
         }
-        (ways(told))
-        (splits(told))
+        (ways(end_to_end))
+        (splits(end_to_end))
     }
 }
 
-fn ways(told: &EndToEnd) -> Markup {
-    let ways: Vec<&Way> = told.tally.ways().collect();
+fn ways(end_to_end: &EndToEnd) -> Markup {
+    let ways: Vec<&Way> = end_to_end.tally.ways().collect();
     if ways.is_empty() {
         return html! {};
     }
@@ -67,13 +67,13 @@ fn ways(told: &EndToEnd) -> Markup {
             }
         }
         @for way in &ways {
-            @for said in remarks(way) { p class="note" { (way_name(way)) ": " (said) } }
+            @for remark in remarks(way) { p class="note" { (way_name(way)) ": " (remark) } }
         }
     }
 }
 
-fn splits(told: &EndToEnd) -> Markup {
-    let splits = told.splits.by_time();
+fn splits(end_to_end: &EndToEnd) -> Markup {
+    let splits = end_to_end.splits.by_time();
     if splits.is_empty() {
         return html! {};
     }

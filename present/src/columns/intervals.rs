@@ -5,14 +5,14 @@ use super::shared::PAYLOAD_BYTES;
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Nanoseconds, Object, Shown, Time, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
-use rdmascope_analysis::course::Figures;
+use rdmascope_analysis::intervals::Figures;
 
 impl Subject for Figures {
     type Of<'a> = &'a Figures;
 }
 
 /// The figures of one interval.
-pub static COURSE: Columns<Figures> = {
+pub static INTERVALS: Columns<Figures> = {
     type C = Column<Figures>;
     type O<U> = Within<Figures, U>;
     Columns {

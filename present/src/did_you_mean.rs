@@ -1,7 +1,7 @@
 //! Suggestions for misspelled names.
 
 /// Returns the names most similar to `wanted`, the most similar first.
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     const MOST: usize = 3;
     /// The least similarity of a suggestion.
     const LIKE: f64 = 0.6;
@@ -27,7 +27,7 @@ pub fn known<'a>(kind: &str, wanted: &str, names: impl IntoIterator<Item = &'a s
     if names.iter().any(|name| name.eq_ignore_ascii_case(wanted)) {
         return Ok(());
     }
-    Err(match nearest(wanted, names).as_slice() {
+    Err(match similar(wanted, names).as_slice() {
         [] => format!("unknown {kind}"),
         near => format!("unknown {kind}: did you mean {}?", near.join(" or ")),
     })

@@ -8,13 +8,13 @@ use rdmascope_wire::psn::Psn;
 
 /// A reported connection, and one of its half-flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Hint {
     pub(crate) connection: KnownConnection,
     /// Whether the half-flow is the one that the local end sends.
     pub(crate) from_local: bool,
 }
 
-impl Told {
+impl Hint {
     fn ends(&self) -> (KnownEnd, KnownEnd) {
         let KnownConnection { local, remote, .. } = self.connection;
         if self.from_local { (local, remote) } else { (remote, local) }
@@ -27,8 +27,8 @@ impl Told {
     }
 
     /// The other half-flow of the connection.
-    pub(crate) fn other(&self) -> Told {
-        Told { from_local: !self.from_local, ..*self }
+    pub(crate) fn other(&self) -> Hint {
+        Hint { from_local: !self.from_local, ..*self }
     }
 
     /// Whether a packet of the half-flow may belong to the reported connection.
@@ -45,28 +45,28 @@ impl Told {
 /// a path MTU of 4096). A reused queue pair starts in this range with a probability of 1 in 51.
 fn is_near(expected: Psn, psn: Psn) -> bool {
     const BEFORE: i32 = 1 << 16;
-    const BEHIND: i32 = 1 << 18;
-    (-BEFORE..BEHIND).contains(&expected.distance(psn))
+    const AFTER: i32 = 1 << 18;
+    (-BEFORE..AFTER).contains(&expected.distance(psn))
 }
 
 impl Session {
     /// Adopts a kernel's report.
-    pub(crate) fn know(&mut self, told: Told) {
-        let KnownConnection { local_is_requester, port, speaks_rpc, is_snooped, .. } = told.connection;
+    pub(crate) fn adopt_hint(&mut self, hint: Hint) {
+        let KnownConnection { local_is_requester, port, speaks_rpc, is_snooped, .. } = hint.connection;
         self.origin = if is_snooped { Origin::Snoop } else { Origin::Kernel };
         self.peers.is_snooped = is_snooped;
         self.port = port;
-        let requester = |local| if local == told.from_local { End::First } else { End::Second };
+        let requester = |local| if local == hint.from_local { End::First } else { End::Second };
         self.peers.requester = local_is_requester.map(requester);
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc.then_some(true));
-        self.told = Some(told);
+        self.hint = Some(hint);
     }
 
     /// Withdraws the report. Only the first half-flow stays. Returns both.
-    pub(crate) fn unknow(&mut self) -> [Option<FlowKey>; 2] {
+    pub(crate) fn withdraw_hint(&mut self) -> [Option<FlowKey>; 2] {
         let flows = self.peers.flows;
-        let was_told = self.told.take().is_some_and(|told| told.connection.local_is_requester.is_some());
-        if was_told {
+        let had_hint = self.hint.take().is_some_and(|hint| hint.connection.local_is_requester.is_some());
+        if had_hint {
             self.peers.requester = None;
         }
         self.origin = Origin::Inferred(Evidence::default());

@@ -5,7 +5,7 @@ use super::failing::{self, Failing};
 use crate::names::{Label, Protocol};
 use rdmascope_dissector::connection::{Connection, Counts, State};
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Refused, Repeated, Says, Sent};
+use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Meaning, Refused, Repeated, Sent};
 use rdmascope_dissector::rdma::{End, Failure, Piece, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, OpenTransaction, Outcome, Transaction};
@@ -68,7 +68,7 @@ pub(super) struct Call {
     pub(super) xid: Xid,
     pub(super) seen: Seen,
     /// Whether the capture is complete from the call on.
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
     pub(super) protocol: Option<Protocol>,
     pub(super) label: Label,
     pub(super) direction: Direction,
@@ -86,7 +86,7 @@ impl Call {
         Some(Call {
             xid: transaction.xid,
             seen: call.seen,
-            is_whole: !transaction.lossy
+            is_complete: !transaction.lossy
                 && (!transaction.capture_gap || transaction.memory_unseen)
                 && !transaction.clock_stepped,
             protocol: Protocol::of(transaction),
@@ -107,7 +107,7 @@ impl Call {
         Some(Call {
             xid: open.xid,
             seen: call.seen,
-            is_whole: call.missing.is_empty(),
+            is_complete: call.missing.is_empty(),
             protocol: None,
             label: Label::Unknown,
             direction: open.direction,
@@ -135,8 +135,8 @@ impl Call {
 pub(super) struct Retry {
     position: Position,
     pub(super) piece: Piece,
-    /// The length that an RDMA Read request asks for, in bytes.
-    pub(super) asked: u32,
+    /// The length of the requested RDMA Read, in bytes.
+    pub(super) read_length: u32,
     pub(super) run: Run,
 }
 
@@ -148,12 +148,12 @@ pub(super) struct Burst {
     pub(super) run: Run,
 }
 
-/// Calls under way, and granted credits.
+/// Outstanding calls and granted credits.
 #[derive(Clone, Debug, Default)]
 struct Credits {
-    under_way: u64,
+    outstanding: u64,
     granted: Option<u32>,
-    /// Whether packets are missing, which makes the number of calls under way unknown.
+    /// Whether packets are missing, which makes the number of outstanding calls unknown.
     is_blind: bool,
     since: Option<Seen>,
 }
@@ -176,7 +176,7 @@ pub(super) struct Summary {
     pub(super) first: Time,
     pub(super) last: Time,
     /// Whether the capture contains packets from each end, requester first.
-    pub(super) heard: [bool; 2],
+    pub(super) captured_ends: [bool; 2],
     pub(super) is_iwarp: bool,
 }
 
@@ -191,7 +191,7 @@ impl Summary {
             state: *state,
             first: *first,
             last: *last,
-            heard: [sent(&requester.sent), sent(&responder.sent)],
+            captured_ends: [sent(&requester.sent), sent(&responder.sent)],
             is_iwarp: *is_iwarp,
         }
     }
@@ -220,7 +220,7 @@ pub(super) struct Closed {
 
 /// The facts kept about a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct History {
     /// The packets that requested it.
     pub(super) requests: Option<Run>,
     /// For iWARP: the TCP sequence number that the client expected next when it sent the request.
@@ -242,9 +242,9 @@ pub(super) struct Course {
     /// Calls that waited while later ones were answered, and callbacks that waited.
     pub(super) passed: Vec<Call>,
     /// The DREQs of the first end that sent one.
-    pub(super) leaving: Option<(End, Run)>,
+    pub(super) disconnect_requests: Option<(End, Run)>,
     /// Whether a DREQ was answered.
-    pub(super) is_left: bool,
+    pub(super) is_disconnect_answered: bool,
     pub(super) gaps: Vec<Gap>,
     /// The first calls, to find those that an earlier connection left without a reply.
     pub(super) calls: Vec<Call>,
@@ -258,8 +258,8 @@ pub(super) struct Course {
     pub(super) exhausted: Vec<Exhaustion>,
     pub(super) failing: Vec<Failing>,
     /// Whether each host was seen to send anything to the other, by end.
-    pub(super) heard: [bool; 2],
-    /// The value of [`Course::latest`] when packets of each end were last found missing.
+    pub(super) captured_hosts: [bool; 2],
+    /// The value of [`History::latest`] when packets of each end were last found missing.
     lacking: [Option<Time>; 2],
     /// Whether packets of each end were found missing before the first reply.
     lacked: [bool; 2],
@@ -281,13 +281,13 @@ const MOST: usize = 128;
 /// A REQ or other packet within this time after itself was captured twice, in nanoseconds.
 const TWICE: u64 = 1_000_000;
 
-impl Course {
+impl History {
     /// The most calls without a reply that are kept.
     pub(super) const MOST_WAITING: usize = MOST;
 
-    /// Creates the facts of a connection that was first seen after so many steps of the clock.
-    pub(super) fn new(steps: u32) -> Course {
-        Course { steps_before: steps, steps, ..Course::default() }
+    /// Creates the facts of a connection that was first seen after `steps` steps of the clock.
+    pub(super) fn new(steps: u32) -> History {
+        History { steps_before: steps, steps, ..History::default() }
     }
 
     /// Forgets the times from which waits are counted, because the clock stepped back.
@@ -300,18 +300,18 @@ impl Course {
 
     /// Takes a packet that requests, accepts or rejects the connection.
     pub(super) fn announced(&mut self, announced: &Announced<'_>) {
-        let Announced { from, seen, says, .. } = *announced;
+        let Announced { from, seen, meaning, .. } = *announced;
         self.latest = seen.time;
-        match says {
-            Says::Asks => {
+        match meaning {
+            Meaning::Asks => {
                 self.expects = announced.expects;
                 let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) < TWICE);
                 if !twice {
                     Run::add(&mut self.requests, seen);
                 }
             }
-            Says::Accepts => _ = self.reply.get_or_insert(seen),
-            Says::Rejects(reason) => {
+            Meaning::Accepts => _ = self.reply.get_or_insert(seen),
+            Meaning::Rejects(reason) => {
                 let data = announced.private_data.first_chunk().copied().unwrap_or_default();
                 self.rejected.get_or_insert((seen, from == self.requester, reason, data));
             }
@@ -323,10 +323,10 @@ impl Course {
         self.latest = seen.time;
         match message {
             cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
-            cm::Message::DisconnectRequest(_) => self.leaves(from, seen),
+            cm::Message::DisconnectRequest(_) => self.disconnect_request(from, seen),
             // A DREP answers a DREQ of the other end.
             cm::Message::DisconnectReply(_) => {
-                self.is_left = true;
+                self.is_disconnect_answered = true;
                 let how = Closing::DisconnectRequest;
                 self.closed(&Closes { from: from.other(), seen, how, numbers: None });
             }
@@ -335,15 +335,15 @@ impl Course {
     }
 
     /// Takes a DREQ. Two ends that send one each do not wait for an answer.
-    fn leaves(&mut self, from: End, seen: Seen) {
-        match &mut self.leaving {
-            Some((first, _)) if *first != from => self.is_left = true,
+    fn disconnect_request(&mut self, from: End, seen: Seen) {
+        match &mut self.disconnect_requests {
+            Some((first, _)) if *first != from => self.is_disconnect_answered = true,
             Some((_, run)) if seen.time.since(run.last.time) < TWICE => {}
             Some((_, run)) => {
                 run.last = seen;
                 run.count += 1;
             }
-            None => self.leaving = Some((from, Run::new(seen))),
+            None => self.disconnect_requests = Some((from, Run::new(seen))),
         }
     }
 
@@ -360,17 +360,17 @@ impl Course {
     pub(super) fn sent(&mut self, sent: &Sent<'_>) {
         self.latest = sent.send.seen.time;
         let by_requester = sent.from == self.requester;
-        let Credits { under_way, granted, is_blind, since } = &mut self.credits;
+        let Credits { outstanding, granted, is_blind, since } = &mut self.credits;
         match sent.kind {
             _ if *is_blind || !sent.paired => {}
             Kind::Call if by_requester && !sent.outstanding => {
-                *under_way += 1;
-                if granted.is_some_and(|granted| u64::from(granted) == *under_way) {
+                *outstanding += 1;
+                if granted.is_some_and(|granted| u64::from(granted) == *outstanding) {
                     since.get_or_insert(sent.send.seen);
                 }
             }
             Kind::Reply | Kind::Error if !by_requester && sent.outstanding => {
-                *under_way = under_way.saturating_sub(1);
+                *outstanding = outstanding.saturating_sub(1);
                 let before = core::mem::replace(granted, sent.header.map(|header| header.credits));
                 if let (Some(since), Some(granted)) = (since.take(), before) {
                     self.used_up(since, sent.send.seen, granted);
@@ -388,9 +388,9 @@ impl Course {
     /// Adds a time from `since` to `end` in which all credits were in use.
     fn used_up(&mut self, since: Seen, end: Seen, granted: u32) {
         let length = end.time.since(since.time);
-        let goes_on = self.exhausted_goes_on(since);
+        let joins_last = self.joins_last_exhaustion(since);
         match self.exhausted.last_mut() {
-            Some(known) if goes_on => {
+            Some(known) if joins_last => {
                 known.run.last = end;
                 known.run.count += 1;
                 known.length += length;
@@ -405,7 +405,7 @@ impl Course {
     /// Takes a request that was sent again. `acknowledged` is the last position that its sender
     /// knows to have arrived.
     pub(super) fn repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
-        let Repeated { from, seen, first, piece, position, asked, .. } = *repeated;
+        let Repeated { from, seen, first, piece, position, read_length, .. } = *repeated;
         self.latest = seen.time;
         let retry = &mut self.retries[from as usize];
         if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
@@ -416,7 +416,7 @@ impl Course {
                 if seen.time.since(retry.run.last.time) >= TWICE {
                     retry.run.last = seen;
                     retry.run.count += 1;
-                    retry.asked = asked;
+                    retry.read_length = read_length;
                 }
             }
             // Packets after an unacknowledged one are sent again with it.
@@ -425,7 +425,7 @@ impl Course {
                 let first = first.unwrap_or(seen);
                 if seen.time.since(first.time) >= TWICE {
                     let run = Run { first, last: seen, count: 2 };
-                    *retry = Some(Retry { position, piece, asked, run });
+                    *retry = Some(Retry { position, piece, read_length, run });
                 }
             }
         }
@@ -477,7 +477,7 @@ impl Course {
         if self.calls.len() < MOST {
             self.calls.push(call);
         }
-        if call.is_whole {
+        if call.is_complete {
             if self.first_call.is_none_or(|first| call.seen.frame < first.frame) {
                 self.first_call = Some(call.seen);
             }
@@ -505,7 +505,7 @@ impl Course {
     /// Adds a call that waited although others were answered.
     fn passed(&mut self, call: Option<Call>) {
         if self.passed.len() < MOST {
-            self.passed.extend(call.filter(|call| call.is_whole));
+            self.passed.extend(call.filter(|call| call.is_complete));
         }
     }
 
@@ -547,8 +547,8 @@ impl Course {
     }
 
     /// Takes the acknowledged positions when the connection ends.
-    pub(super) fn ending(&mut self, heard: [bool; 2], acknowledged: [Option<Position>; 2]) {
-        self.heard = heard;
+    pub(super) fn ending(&mut self, captured_hosts: [bool; 2], acknowledged: [Option<Position>; 2]) {
+        self.captured_hosts = captured_hosts;
         for (retry, acknowledged) in self.retries.iter_mut().zip(acknowledged) {
             if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
                 *retry = None;
@@ -562,7 +562,7 @@ impl Course {
     }
 
     /// Takes the facts of the same connection under another number.
-    pub(super) fn join(&mut self, other: Course) {
+    pub(super) fn join(&mut self, other: History) {
         self.calls.extend(other.calls);
         self.calls.truncate(MOST);
         self.unanswered.extend(other.unanswered);
@@ -579,7 +579,7 @@ impl Course {
         self.exhausted.retain(|spell| spell.run.last.time >= before);
         self.failing.retain(|failing| failing.last().time >= before);
         self.passed.retain(|call| call.seen.time.plus(call.waited()) >= before);
-        // A call that no reply followed is part of an outage that goes on.
+        // A call that no reply followed is part of an ongoing outage.
         let last = self.last_reply.map(|reply| reply.time);
         self.unanswered
             .retain(|call| call.seen.time >= before || last.is_none_or(|last| last <= call.seen.time));
@@ -605,9 +605,9 @@ impl Course {
     }
 }
 
-impl Course {
-    /// Whether the last span of [`Course::exhausted`] ended shortly before, or the list is full.
-    fn exhausted_goes_on(&self, since: Seen) -> bool {
+impl History {
+    /// Whether the last span of [`History::exhausted`] ended shortly before, or the list is full.
+    fn joins_last_exhaustion(&self, since: Seen) -> bool {
         self.exhausted.len() >= MOST
             || self.exhausted.last().is_some_and(|known| since.time.since(known.run.last.time) < SILENCE)
     }
@@ -619,7 +619,7 @@ impl Retry {
     }
 }
 
-/// Whether two NAKs are of the same kind, whatever delay they ask for.
+/// Whether two NAKs are of the same kind. The delay in an RNR NAK is ignored.
 fn is_like(one: Refusal, other: Refusal) -> bool {
     match (one, other) {
         (Refusal::ReceiverNotReady(_), Refusal::ReceiverNotReady(_)) => true,

@@ -1,8 +1,8 @@
 //! Kernel traces that complement a capture: traces given by option, and the one in the capture.
 
-use crate::output::tell;
+use crate::output::notify;
 use rdmascope_analysis::ending::Ending;
-use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
+use rdmascope_analysis::kernel::{Joining, KernelTrace, TraceResults};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::trace::{Trace, TraceError};
 use rdmascope_capture_agent::{Note, NoteKind};
@@ -20,7 +20,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<KernelTrace>, TraceError> {
 
 /// The data gathered for traces while a capture is read.
 #[derive(Debug, Default)]
-pub(crate) struct Witnesses {
+pub(crate) struct GatheredTraces {
     /// Traces given by option.
     named: Vec<KernelTrace>,
     joining: Option<Joining>,
@@ -30,26 +30,30 @@ pub(crate) struct Witnesses {
     is_cut: bool,
 }
 
-impl Witnesses {
+impl GatheredTraces {
     /// Starts with the given traces.
-    pub(crate) fn new(named: Vec<KernelTrace>) -> Witnesses {
-        Witnesses { joining: (!named.is_empty()).then(Joining::default), named, ..Witnesses::default() }
+    pub(crate) fn new(named: Vec<KernelTrace>) -> GatheredTraces {
+        GatheredTraces {
+            joining: (!named.is_empty()).then(Joining::default),
+            named,
+            ..GatheredTraces::default()
+        }
     }
 
     /// Matches all traces to the capture, starting with the one in the capture. `path` is the first
     /// file of the capture. Read errors are reported.
-    pub(crate) fn join(self, path: &Path, ending: &Ending) -> impl Iterator<Item = Witness> {
-        let Witnesses { named, joining, traced, is_cut } = self;
+    pub(crate) fn join(self, path: &Path, ending: &Ending) -> impl Iterator<Item = TraceResults> {
+        let GatheredTraces { named, joining, traced, is_cut } = self;
         if is_cut {
-            tell(format_args!("warning: the trace in the capture is truncated to {MOST_TRACED} bytes"));
+            notify(format_args!("warning: the trace in the capture is truncated to {MOST_TRACED} bytes"));
         }
         let own = (!traced.is_empty()).then(|| {
             let name = format!("in {}", path.display());
             KernelTrace::read(&mut Trace::new(name, traced.as_slice())?)
         });
         let own = own.and_then(|own| {
-            let told = |error: TraceError| tell(format_args!("warning: {error}"));
-            own.map_err(told).ok()
+            let warn = |error: TraceError| notify(format_args!("warning: {error}"));
+            own.map_err(warn).ok()
         });
         let joining = joining.unwrap_or_default();
         let span = ending.totals.span;
@@ -58,7 +62,7 @@ impl Witnesses {
     }
 }
 
-impl Observer for Witnesses {
+impl Observer for GatheredTraces {
     fn needs(&self) -> Config {
         self.joining.needs()
     }

@@ -87,12 +87,12 @@ impl OutputFile {
             let special = File::options().append(true).open(path).with_context(cannot)?;
             return Ok(OutputFile::Special(BufWriter::with_capacity(BUFFER, special)));
         }
-        let whole = path.canonicalize().with_context(cannot)?;
-        if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == whole)) {
+        let canonical = path.canonicalize().with_context(cannot)?;
+        if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == canonical)) {
             bail!("{}: is an input file; use another name for {option}", path.display());
         }
         // A file without write permission is not replaced either.
-        let place = if new_file::is_in_public_folder(path) { path.to_owned() } else { whole };
+        let place = if new_file::is_in_public_folder(path) { path.to_owned() } else { canonical };
         File::options().write(true).open(&place).with_context(cannot)?;
         OutputFile::at(&place, Some(&before)).with_context(cannot)
     }

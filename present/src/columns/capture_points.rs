@@ -3,8 +3,8 @@
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frames, Nanoseconds, Object, Shown, Text, Texts, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
-use crate::page::places::clock_said;
-use rdmascope_analysis::places::{Doubt, Located, Place, Split, Sum, Way};
+use crate::page::capture_points::clock_description;
+use rdmascope_analysis::capture_points::{Doubt, Located, Place, Split, Sum, Way};
 use rdmascope_analysis::report::Key;
 
 impl Subject for Place {
@@ -84,7 +84,7 @@ pub static PLACE: Columns<Place> = {
             .optional(),
             C::new(
                 "clock_said",
-                Shown(|(_, place), see| lend(clock_said(place), |said| see(&said))),
+                Shown(|(_, place), see| lend(clock_description(place), |text| see(&text))),
                 "The clock and its error in words. The wording may change.",
             )
             .optional(),
@@ -197,7 +197,7 @@ pub static SPLIT: Columns<Split> = {
             ),
             C::new(
                 "there_ns",
-                Nanoseconds(|split| Some(split.there)),
+                Nanoseconds(|split| Some(split.to_responder)),
                 "In transit to the answering end: the call, and responses to RDMA Reads.",
             ),
             C::new(
@@ -207,7 +207,7 @@ pub static SPLIT: Columns<Split> = {
             ),
             C::new(
                 "back_ns",
-                Nanoseconds(|split| Some(split.back)),
+                Nanoseconds(|split| Some(split.to_caller)),
                 "In transit to the calling end: RDMA Read requests, and the reply.",
             ),
         ],

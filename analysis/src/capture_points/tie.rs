@@ -291,9 +291,9 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// The bounds from packets between two places over some seconds, for a clock with this offset
-    /// and rate. `ways` are the least transit times in both directions, in nanoseconds. A packet
-    /// takes up to a hundred times longer.
+    /// The bounds from packets between two capture points over some seconds, for a clock with this
+    /// offset and rate. `ways` are the least transit times in both directions, in nanoseconds. A
+    /// packet takes up to a hundred times longer.
     fn bounds(offset: i64, rate: f64, ways: [i64; 2], seconds: i64, seed: u64) -> Vec<Bound> {
         let mut random = seed | 1;
         let mut next = move |below: i64| {
@@ -320,13 +320,13 @@ mod tests {
         let Some(Doubt::Within(doubt)) = tie.doubt() else { panic!("{tie:?}") };
         for at in (0..=8).map(|eighth| eighth * seconds * SECOND / 8) {
             let truth = at + offset + (rate * at as f64) as i64;
-            let told = tie.clock().tell(Time(at)).0;
-            assert!(told.abs_diff(truth) <= doubt + 2, "at {at}: {} off, {doubt} stated", told - truth);
+            let actual = tie.clock().convert(Time(at)).0;
+            assert!(actual.abs_diff(truth) <= doubt + 2, "at {at}: {} off, {doubt} stated", actual - truth);
         }
     }
 
     #[test]
-    fn the_fastest_packets_of_both_directions_bound_it() {
+    fn fastest_packets_of_both_directions_bound_the_offset() {
         let tie = Tie::new(bounds(-3_600 * SECOND, 40e-6, [20_000, 20_000], 100, 7));
         check(&tie, -3_600 * SECOND, 40e-6, 100);
         let [part] = tie.parts[..] else { panic!("{tie:?}") };
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_that_was_taken_for_another_is_tolerated() {
+    fn mismatched_packets_are_tolerated() {
         let mut all = bounds(SECOND, 0.0, [20_000, 20_000], 10, 3);
         all[500].offset = SECOND + 40_000_000;
         all[501].offset = SECOND - 40_000_000;
@@ -346,32 +346,32 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_has_a_line_for_each_part() {
+    fn clock_steps_split_the_tie_into_parts() {
         let mut all = bounds(0, 0.0, [20_000, 20_000], 20, 5);
         all.iter_mut().filter(|bound| bound.at > 10 * SECOND).for_each(|bound| bound.offset += 3 * SECOND);
         let tie = Tie::new(all);
         assert!(tie.parts.len() > 1);
-        let told = |at: i64| tie.clock().tell(Time(at)).0 - at;
-        assert!(told(SECOND).abs() < 100_000, "{}", told(SECOND));
-        assert!((told(19 * SECOND) - 3 * SECOND).abs() < 100_000, "{}", told(19 * SECOND));
+        let shift = |at: i64| tie.clock().convert(Time(at)).0 - at;
+        assert!(shift(SECOND).abs() < 100_000, "{}", shift(SECOND));
+        assert!((shift(19 * SECOND) - 3 * SECOND).abs() < 100_000, "{}", shift(19 * SECOND));
     }
 
     #[test]
-    fn of_one_direction_it_says_so() {
+    fn one_direction_gives_a_one_way_bound() {
         let mut all = bounds(500, 0.0, [20_000, 20_000], 1, 9);
         all.retain(|bound| bound.is_least);
         let tie = Tie::new(all);
         assert_eq!(tie.doubt(), Some(Doubt::OneWay));
-        assert_eq!(tie.clock().tell(Time(0)), Time(500 - 20_000));
+        assert_eq!(tie.clock().convert(Time(0)), Time(500 - 20_000));
         assert_eq!(Tie::new(Vec::new()).doubt(), None);
     }
 
     /// The times in a capture can have any values.
     #[test]
-    fn bounds_may_lie_as_far_apart_as_numbers_go() {
+    fn extreme_bounds_do_not_overflow() {
         let bound = |at, offset, is_least| Bound { at, offset, is_least };
         let tie = Tie::new(vec![bound(i64::MIN, i64::MAX, true), bound(i64::MAX, i64::MIN, false)]);
-        tie.clock().tell(Time(i64::MAX));
+        tie.clock().convert(Time(i64::MAX));
         assert_eq!(tie.parts.len(), 1);
     }
 
@@ -380,16 +380,16 @@ mod tests {
 
         /// For any transit times in either direction, the error is within the stated bound.
         #[test]
-        fn the_truth_lies_within_what_is_stated(
+        fn the_error_is_within_the_stated_bound(
             offset in -86_400 * SECOND..86_400 * SECOND,
             parts_in_a_million in -400i32..400,
-            there in 1_000i64..5_000_000,
-            back in 1_000i64..5_000_000,
+            forward in 1_000i64..5_000_000,
+            backward in 1_000i64..5_000_000,
             seconds in 1i64..600,
             seed in any::<u64>(),
         ) {
             let rate = f64::from(parts_in_a_million) * 1e-6;
-            check(&Tie::new(bounds(offset, rate, [there, back], seconds, seed)), offset, rate, seconds);
+            check(&Tie::new(bounds(offset, rate, [forward, backward], seconds, seed)), offset, rate, seconds);
         }
     }
 }

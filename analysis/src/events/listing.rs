@@ -1,6 +1,6 @@
-//! Makes events of the gathered facts.
+//! Creates events from the gathered facts.
 
-use super::course::{Burst, Call, Closed, Course, RECOVERY, Summary};
+use super::history::{Burst, Call, Closed, History, RECOVERY, Summary};
 use super::known::{Known, Reached, end_name, event, link};
 use super::{Kind, SILENCE, SessionEvent, failing, outages};
 use crate::names::Rejection;
@@ -13,43 +13,43 @@ use rdmascope_dissector::transaction::Direction;
 /// The least number of transmissions after which the sender of a request may have given up.
 const RETRIES: u64 = 3;
 
-/// The events of these connections, in a capture that has come to `reached`.
+/// The events of these connections up to `reached`.
 pub(super) fn events<'a>(
-    courses: impl Iterator<Item = (ConnectionId, &'a Course, Summary, Vec<Call>)>,
+    histories: impl Iterator<Item = (ConnectionId, &'a History, Summary, Vec<Call>)>,
     reached: Reached,
 ) -> Vec<SessionEvent> {
     let end = reached.time;
-    let mut known: Vec<Known<'_>> = courses
-        .map(|(id, course, summary, waiting)| Known {
+    let mut known: Vec<Known<'_>> = histories
+        .map(|(id, history, summary, waiting)| Known {
             id,
-            course,
+            history,
             summary,
             waiting,
             before: None,
             after: None,
         })
         .collect();
-    known.sort_by_key(|known| (known.course.steps_before, known.summary.first, known.id));
+    known.sort_by_key(|known| (known.history.steps_before, known.summary.first, known.id));
     let requests = link(&mut known);
     let mut found = Vec::new();
     for (index, one) in known.iter().enumerate() {
-        let (id, course, before) = (one.id, one.course, one.before);
-        let mut tell = |event: SessionEvent| found.push(SessionEvent { connection: id, ..event });
-        let asked = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
-        established(one, before.map(|at| known[at].id), (asked, end), &mut tell);
-        refused(course, &mut tell);
-        retried(one, end, &mut tell);
-        passed(course, reached, &mut tell);
-        left(one, &mut tell);
+        let (id, history, before) = (one.id, one.history, one.before);
+        let mut report = |event: SessionEvent| found.push(SessionEvent { connection: id, ..event });
+        let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        established(one, before.map(|at| known[at].id), (request_times, end), &mut report);
+        refused(history, &mut report);
+        retried(one, end, &mut report);
+        passed(history, reached, &mut report);
+        disconnect_unanswered(one, &mut report);
         if let Some(before) = before {
-            replayed(&known[before], one, &mut tell);
-            recovered(course, &mut tell);
+            replayed(&known[before], one, &mut report);
+            recovered(history, &mut report);
         }
-        exhausted(course, end, &mut tell);
+        exhausted(history, end, &mut report);
         debug_assert!(before.is_none_or(|before| before < index), "a connection follows an earlier one");
     }
     failed_again(&known, &mut |event| found.push(event));
-    outages::tell(&known, &requests, reached, &mut |event| found.push(event));
+    outages::report(&known, &requests, reached, &mut |event| found.push(event));
     found.sort_by_key(order);
     found
 }
@@ -60,7 +60,7 @@ pub(super) fn order(event: &SessionEvent) -> (Time, ConnectionId, Kind) {
 }
 
 /// Reports calls that failed in the same way on a connection and on later ones of its chain.
-fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
+fn failed_again(known: &[Known<'_>], report: &mut dyn FnMut(SessionEvent)) {
     // A connection always follows an earlier one, so its root is known already.
     let mut roots: Vec<usize> = Vec::with_capacity(known.len());
     for (index, one) in known.iter().enumerate() {
@@ -69,12 +69,12 @@ fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
     let connections = known.iter().zip(&roots).map(|(one, root)| failing::Through {
         id: one.id,
         root: known[*root].id,
-        failing: &one.course.failing,
-        end: ended(one.course),
+        failing: &one.history.failing,
+        end: ended(one.history),
     });
     for story in failing::stories(connections) {
         let [first, .., last] = story.connections.as_slice() else { continue };
-        tell(SessionEvent {
+        report(SessionEvent {
             connection: *first,
             other: Some(*last),
             through: story.connections.clone(),
@@ -88,23 +88,23 @@ fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
 }
 
 /// The packets that ended a connection: a NAK, and the message that closed it.
-fn ended(course: &Course) -> Option<failing::End> {
-    let fatal = course.fatal();
+fn ended(history: &History) -> Option<failing::End> {
+    let fatal = history.fatal();
     let nak = fatal.map(|(_, by_requester, failure)| format!("{}'s NAK ({failure})", end_name(by_requester)));
-    let then = course.disconnected.map(|closed| match closed.by_requester {
+    let then = history.disconnected.map(|closed| match closed.by_requester {
         Some(by_requester) => format!("{}'s {}", end_name(by_requester), closed.how.name()),
         None => closed.how.name().to_owned(),
     });
-    let last = course.disconnected.map(|closed| closed.seen).or(fatal.map(|(seen, ..)| seen))?;
+    let last = history.disconnected.map(|closed| closed.seen).or(fatal.map(|(seen, ..)| seen))?;
     let how: Vec<String> = nak.into_iter().chain(then).collect();
     Some(failing::End { seen: last, how: how.join(", then ") })
 }
 
 /// Reports calls that waited although later ones were answered, and callbacks that waited: the
 /// longest of each operation.
-fn passed(course: &Course, reached: Reached, tell: &mut dyn FnMut(SessionEvent)) {
+fn passed(history: &History, reached: Reached, report: &mut dyn FnMut(SessionEvent)) {
     let mut known: Vec<(Call, u64)> = Vec::new();
-    for call in &course.passed {
+    for call in &history.passed {
         let key = |call: &Call| (call.protocol, call.label, call.direction, call.reply.is_some());
         match known.iter_mut().find(|(other, _)| key(other) == key(call)) {
             Some((longest, count)) => {
@@ -117,11 +117,11 @@ fn passed(course: &Course, reached: Reached, tell: &mut dyn FnMut(SessionEvent))
         }
     }
     for (call, count) in known {
-        let whose = if call.direction == Direction::Backward { "callback " } else { "" };
+        let prefix = if call.direction == Direction::Backward { "callback " } else { "" };
         let name = failing::called(call.protocol, call.label);
         let waited = Duration(call.waited());
         let until = match call.until {
-            Some(time) if time >= reached.time && course.disconnected.is_none() => "until the capture ended",
+            Some(time) if time >= reached.time && history.disconnected.is_none() => "until the capture ended",
             _ => "until its connection ended",
         };
         let how = match (call.reply, call.is_unread) {
@@ -136,34 +136,34 @@ fn passed(course: &Course, reached: Reached, tell: &mut dyn FnMut(SessionEvent))
         let while_others =
             if call.direction == Direction::Forward { "; later calls were answered" } else { "" };
         let most = if count > 1 { format!(" (the longest of {count})") } else { String::new() };
-        tell(SessionEvent {
+        report(SessionEvent {
             duration: Some(call.waited()),
             count,
             frames: [Some(call.seen.frame), call.reply.map(|reply| reply.frame)],
             ..event(
                 call.seen.time,
                 Kind::CallWaited,
-                format!("{whose}{name} (XID 0x{:08x}) {how}{while_others}{most}", call.xid.0),
+                format!("{prefix}{name} (XID 0x{:08x}) {how}{while_others}{most}", call.xid.0),
             )
         });
     }
 }
 
 /// Reports DREQs that were sent again and never answered.
-fn left(one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
-    let course = one.course;
-    let Some((from, run)) = course.leaving else { return };
-    if course.is_left || run.count < 2 || !course.heard[from.other()] {
+fn disconnect_unanswered(one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) {
+    let history = one.history;
+    let Some((from, run)) = history.disconnect_requests else { return };
+    if history.is_disconnect_answered || run.count < 2 || !history.captured_hosts[from.other()] {
         return;
     }
-    let by_requester = from == course.requester;
+    let by_requester = from == history.requester;
     let text = format!(
         "{} sent its DREQ {} times in {}, never answered",
         end_name(by_requester),
         run.count,
         Duration(run.length())
     );
-    tell(SessionEvent {
+    report(SessionEvent {
         by_requester: Some(by_requester),
         duration: Some(run.length()),
         count: run.count,
@@ -174,12 +174,12 @@ fn left(one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
 
 /// Reports times in which all credits were in use. The last may last until the connection or the
 /// capture ends.
-fn exhausted(course: &Course, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
-    for spell in &course.exhausted {
+fn exhausted(history: &History, end: Time, report: &mut dyn FnMut(SessionEvent)) {
+    for spell in &history.exhausted {
         let times = Counted(spell.run.count, "time");
         let text =
             format!("all {} credits in use {times}, {} in total", spell.granted, Duration(spell.length));
-        tell(SessionEvent {
+        report(SessionEvent {
             by_requester: Some(true),
             duration: Some(spell.length),
             count: spell.run.count,
@@ -187,12 +187,12 @@ fn exhausted(course: &Course, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
             ..event(spell.run.first.time, Kind::CreditsExhausted, text)
         });
     }
-    let Some((since, granted)) = course.exhausted_since() else { return };
-    let end = course.disconnected.map_or(end, |closed| closed.seen.time);
+    let Some((since, granted)) = history.exhausted_since() else { return };
+    let end = history.disconnected.map_or(end, |closed| closed.seen.time);
     let length = end.since(since.time);
     if length >= SILENCE {
         let text = format!("all {granted} credits in use for {}, never freed", Duration(length));
-        tell(SessionEvent {
+        report(SessionEvent {
             by_requester: Some(true),
             duration: Some(length),
             frames: [Some(since.frame), None],
@@ -205,13 +205,13 @@ fn exhausted(course: &Course, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
 fn established(
     one: &Known<'_>,
     before: Option<ConnectionId>,
-    (asked, end): (&[Time], Time),
-    tell: &mut dyn FnMut(SessionEvent),
+    (request_times, end): (&[Time], Time),
+    report: &mut dyn FnMut(SessionEvent),
 ) {
-    let Known { course, summary, .. } = one;
-    let begun = course.requests.map(|run| run.first);
-    if let Some((seen, by_requester, reason, data)) = course.rejected {
-        tell(SessionEvent {
+    let Known { history, summary, .. } = one;
+    let begun = history.requests.map(|run| run.first);
+    if let Some((seen, by_requester, reason, data)) = history.rejected {
+        report(SessionEvent {
             by_requester: Some(by_requester),
             duration: begun.map(|begun| seen.time.since(begun.time)),
             frames: [begun.map(|begun| begun.frame), Some(seen.frame)],
@@ -226,11 +226,11 @@ fn established(
             )
         });
     }
-    if let Some(run) = course.requests {
+    if let Some(run) = history.requests {
         let frames = [Some(run.first.frame), Some(run.last.frame)];
-        let is_alone = summary.state == State::Requested && course.reply.is_none();
+        let is_alone = summary.state == State::Requested && history.reply.is_none();
         let kind = match is_alone {
-            true if one.asked_in_vain(asked, end) => Some(Kind::RequestUnanswered),
+            true if one.has_unanswered_requests(request_times, end) => Some(Kind::RequestUnanswered),
             false if run.count > 1 => Some(Kind::RequestRepeated),
             _ => None,
         };
@@ -241,7 +241,7 @@ fn established(
             };
             let then = if is_alone { "never answered" } else { "then answered" };
             let request = if summary.is_iwarp { "MPA Request" } else { "REQ" };
-            tell(SessionEvent {
+            report(SessionEvent {
                 by_requester: Some(true),
                 duration: Some(run.length()),
                 count: run.count,
@@ -250,14 +250,14 @@ fn established(
             });
         }
     }
-    let made = course.ready.or(course.reply);
-    if one.stood()
+    let made = history.ready.or(history.reply);
+    if one.was_established()
         && let Some(first) = begun.or(made)
     {
         let duration = begun.zip(made).map(|(begun, made)| made.time.since(begun.time));
         let again = before.map_or(String::new(), |id| format!(" again after connection {}", id.0));
         let how_long = duration.map_or(String::new(), |duration| format!(", in {}", Duration(duration)));
-        tell(SessionEvent {
+        report(SessionEvent {
             other: before,
             by_requester: begun.map(|_| true),
             duration,
@@ -266,15 +266,15 @@ fn established(
         });
     }
     // A capture of one direction lacks the replies.
-    let is_heard = one.summary.heard == [true; 2];
-    let left = match course.unanswered.len() as u64 {
-        waiting @ 1.. if is_heard => format!("; {} had no reply", Counted(waiting, "call")),
+    let is_captured = one.summary.captured_ends == [true; 2];
+    let left = match history.unanswered.len() as u64 {
+        waiting @ 1.. if is_captured => format!("; {} had no reply", Counted(waiting, "call")),
         _ => String::new(),
     };
-    match course.disconnected {
+    match history.disconnected {
         // The end that rejects a connection over TCP also closes it.
-        Some(_) if course.rejected.is_some() => {}
-        Some(Closed { seen, by_requester, how, .. }) => tell(SessionEvent {
+        Some(_) if history.rejected.is_some() => {}
+        Some(Closed { seen, by_requester, how, .. }) => report(SessionEvent {
             by_requester,
             frames: [Some(seen.frame), Some(seen.frame)],
             ..event(
@@ -292,62 +292,62 @@ fn established(
                 true => "its TCP ports were reused by another connection; the capture has no FIN",
                 false => "its queue pair was reused by another connection; the capture has no DREQ",
             };
-            tell(event(summary.last, Kind::Disconnected, format!("{how}{left}")));
+            report(event(summary.last, Kind::Disconnected, format!("{how}{left}")));
         }
         None => {}
     }
 }
 
 /// Reports NAKs and RNR NAKs.
-fn refused(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
-    for Burst { from, refusal, run } in &course.bursts {
-        let by_requester = *from == course.requester;
-        let who = end_name(by_requester);
-        let (kind, what) = match refusal {
+fn refused(history: &History, report: &mut dyn FnMut(SessionEvent)) {
+    for Burst { from, refusal, run } in &history.bursts {
+        let by_requester = *from == history.requester;
+        let sender = end_name(by_requester);
+        let (kind, description) = match refusal {
             Refusal::ReceiverNotReady(_) => {
-                (Kind::RnrNak, format!("{}: {who} had no Receive posted", Counted(run.count, "RNR NAK")))
+                (Kind::RnrNak, format!("{}: {sender} had no Receive posted", Counted(run.count, "RNR NAK")))
             }
             Refusal::OutOfSequence => {
-                (Kind::Nak, format!("{} from the {who}: PSN sequence error", Counted(run.count, "NAK")))
+                (Kind::Nak, format!("{} from the {sender}: PSN sequence error", Counted(run.count, "NAK")))
             }
             Refusal::Failed(failure @ Failure::Terminated { .. }) => {
-                (Kind::Nak, format!("{} from the {who}: {failure}", Counted(run.count, "Terminate")))
+                (Kind::Nak, format!("{} from the {sender}: {failure}", Counted(run.count, "Terminate")))
             }
             Refusal::Failed(failure) => {
-                (Kind::Nak, format!("{} from the {who}: {failure}", Counted(run.count, "NAK")))
+                (Kind::Nak, format!("{} from the {sender}: {failure}", Counted(run.count, "NAK")))
             }
         };
         let how_long = if run.count > 1 { format!(", in {}", Duration(run.length())) } else { String::new() };
-        tell(SessionEvent {
+        report(SessionEvent {
             by_requester: Some(by_requester),
             duration: Some(run.length()),
             count: run.count,
             frames: [Some(run.first.frame), Some(run.last.frame)],
-            ..event(run.first.time, kind, format!("{what}{how_long}"))
+            ..event(run.first.time, kind, format!("{description}{how_long}"))
         });
     }
 }
 
 /// Reports requests that were sent until their sender gave up.
-fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
-    let Known { course, .. } = one;
+fn retried(one: &Known<'_>, end: Time, report: &mut dyn FnMut(SessionEvent)) {
+    let Known { history, .. } = one;
     for from in End::BOTH {
-        let Some(retry) = course.retries[from] else { continue };
+        let Some(retry) = history.retries[from] else { continue };
         let run = retry.run;
-        let is_over = course.disconnected.is_some_and(|closed| closed.seen.time >= run.last.time);
-        let is_known = course.heard[from.other()] && !course.lacks(from.other(), run.first.time);
+        let is_over = history.disconnected.is_some_and(|closed| closed.seen.time >= run.last.time);
+        let is_known = history.captured_hosts[from.other()] && !history.lacks(from.other(), run.first.time);
         if run.count < RETRIES || !is_known || !(is_over || end.since(run.last.time) >= SILENCE) {
             continue;
         }
-        let by_requester = from == course.requester;
-        let what = match retry.piece.operation {
-            Operation::ReadRequest => format!("RDMA Read of {}", Bytes(u64::from(retry.asked))),
+        let by_requester = from == history.requester;
+        let request = match retry.piece.operation {
+            Operation::ReadRequest => format!("RDMA Read of {}", Bytes(u64::from(retry.read_length))),
             Operation::Write => "RDMA Write".to_owned(),
             Operation::Send => "Send".to_owned(),
             _ => retry.piece.name.to_owned(),
         };
         let then = if is_over { "DREQ" } else { "silence" };
-        tell(SessionEvent {
+        report(SessionEvent {
             by_requester: Some(by_requester),
             duration: Some(run.length()),
             count: run.count,
@@ -356,7 +356,7 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
                 run.first.time,
                 Kind::RetriesExhausted,
                 format!(
-                    "{}'s {what} sent {} times in {}, never answered; then {then}",
+                    "{}'s {request} sent {} times in {}, never answered; then {then}",
                     end_name(by_requester),
                     run.count,
                     Duration(run.length())
@@ -367,11 +367,11 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
 }
 
 /// Reports calls that were sent again on the next connection.
-fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
+fn replayed(before: &Known<'_>, one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) {
     // The capture may lack the replies to others.
-    let left = || before.course.unanswered.iter().filter(|call| call.until.is_some());
+    let left = || before.history.unanswered.iter().filter(|call| call.until.is_some());
     let mut calls: Vec<_> = one
-        .course
+        .history
         .calls
         .iter()
         .filter(|call| left().any(|other| other.xid == call.xid))
@@ -382,7 +382,7 @@ fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEve
     let count = calls.len() as u64;
     let text =
         format!("{} that had no reply on connection {} sent again", Counted(count, "call"), before.id.0);
-    tell(SessionEvent {
+    report(SessionEvent {
         other: Some(before.id),
         by_requester: Some(true),
         duration: Some(last.time.since(first.time)),
@@ -393,14 +393,14 @@ fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEve
 }
 
 /// Reports calls that set up client ID, session and state again.
-fn recovered(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
-    let Some(run) = course.recovering else { return };
-    let named = RECOVERY.iter().zip(course.recovery).filter(|(_, count)| *count > 0);
+fn recovered(history: &History, report: &mut dyn FnMut(SessionEvent)) {
+    let Some(run) = history.recovering else { return };
+    let named = RECOVERY.iter().zip(history.recovery).filter(|(_, count)| *count > 0);
     let named: Vec<String> = named.map(|((_, name), count)| format!("{count} {name}")).collect();
-    tell(SessionEvent {
+    report(SessionEvent {
         by_requester: Some(true),
         duration: Some(run.length()),
-        count: course.recovery.iter().sum(),
+        count: history.recovery.iter().sum(),
         frames: [Some(run.first.frame), Some(run.last.frame)],
         ..event(run.first.time, Kind::Recovery, format!("recovery: {}", named.join(", ")))
     });

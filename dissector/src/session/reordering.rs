@@ -9,7 +9,7 @@ use crate::waiting::{Held, Waiting};
 
 /// The waiting deliveries of one end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Early {
+pub(super) struct Reordered {
     waiting: Waiting<HeldDelivery>,
     requests: usize,
 }
@@ -24,7 +24,7 @@ impl Held for HeldDelivery {
     }
 }
 
-impl Early {
+impl Reordered {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -101,10 +101,10 @@ impl Early {
 
     /// Removes the first delivery that need not wait: the first request, or any response.
     pub(super) fn take_ready(&mut self, is_ready: impl Fn(&Delivery<'_>) -> bool) -> Option<HeldDelivery> {
-        let mut behind_a_request = false;
+        let mut follows_request = false;
         let found = self.waiting.iter().position(|held| {
             let delivery = held.delivery();
-            let waits = delivery.is_request() && core::mem::replace(&mut behind_a_request, true);
+            let waits = delivery.is_request() && core::mem::replace(&mut follows_request, true);
             !waits && is_ready(&delivery)
         });
         let held = self.waiting.take(found?)?;
@@ -163,10 +163,10 @@ mod tests {
         Delivery::ReadResponse(placement(frame, b"data"))
     }
 
-    fn early(deliveries: &[Delivery<'_>]) -> Early {
-        let mut early = Early::default();
-        deliveries.iter().for_each(|delivery| early.keep(delivery));
-        early
+    fn reordered(deliveries: &[Delivery<'_>]) -> Reordered {
+        let mut reordered = Reordered::default();
+        deliveries.iter().for_each(|delivery| reordered.keep(delivery));
+        reordered
     }
 
     fn frame(held: Option<HeldDelivery>) -> Option<u64> {
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_wait() {
-        let mut waiting = early(&[response(1), write(2), read(3), response(4)]);
+    fn waiting_requests_are_tracked() {
+        let mut waiting = reordered(&[response(1), write(2), read(3), response(4)]);
         assert!(waiting.has_requests());
         // A waiting Write does not count as a request for memory.
         let asked = [1, 2, 3, 4, 5].map(|frame| waiting.has_read_request(at(frame).1));
@@ -188,7 +188,7 @@ mod tests {
 
     /// A request queues up after a waiting one; a response does not.
     #[test]
-    fn what_may_go_on() {
+    fn responses_pass_waiting_requests() {
         let ready = |frames: &'static [u64]| {
             move |delivery: &Delivery<'_>| delivery.seen().is_some_and(|seen| frames.contains(&seen.frame))
         };
@@ -200,29 +200,29 @@ mod tests {
             (&[3], None),
             (&[], None),
         ] {
-            assert_eq!(frame(early(&all).take_ready(ready(frames))), found, "{frames:?}");
+            assert_eq!(frame(reordered(&all).take_ready(ready(frames))), found, "{frames:?}");
         }
         // No request is left.
-        let mut waiting = early(&all[1..2]);
+        let mut waiting = reordered(&all[1..2]);
         assert_eq!(frame(waiting.take_ready(ready(&[2]))), Some(2));
         assert!(!waiting.has_requests() && waiting.is_empty());
     }
 
     /// More than 64 deliveries, or more than 2 MiB, are due at any time.
     #[test]
-    fn what_is_due() {
+    fn deliveries_are_due_if_full_or_overdue() {
         let now = Some(at(1).0);
         for (count, is_full) in [(64, false), (65, true)] {
-            let waiting = early(&vec![response(1); count]);
+            let waiting = reordered(&vec![response(1); count]);
             assert_eq!((waiting.is_full(), waiting.is_due(now, true)), (is_full, is_full), "{count}");
         }
         let bytes = vec![0; (2 << 20) + 1];
-        assert!(early(&[Delivery::Write(placement(1, &bytes))]).is_full());
-        let waiting = early(&[response(1)]);
+        assert!(reordered(&[Delivery::Write(placement(1, &bytes))]).is_full());
+        let waiting = reordered(&[response(1)]);
         let later = Some(Seen { frame: 1, time: Time(2_000_001) });
         // Time counts only once the other half-flow is known; at the end everything is due.
         let due = [(later, true), (later, false), (None, true), (None, false)];
         assert_eq!(due.map(|(now, paired)| waiting.is_due(now, paired)), [true, false, true, true]);
-        assert!(!Early::default().is_due(None, true));
+        assert!(!Reordered::default().is_due(None, true));
     }
 }

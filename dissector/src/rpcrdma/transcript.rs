@@ -26,7 +26,7 @@ pub(crate) struct NotedStep {
     /// other end.
     pub is_response: bool,
     /// Whether it is an RDMA Read request.
-    pub asks: bool,
+    pub is_read_request: bool,
     /// Its first position.
     pub position: Position,
     /// Its extent in positions.
@@ -39,7 +39,7 @@ pub(crate) struct NotedStep {
 
 /// The optional contents of an open transaction.
 #[derive(Clone, Debug)]
-pub(super) struct Keeping {
+pub(super) struct Transcript {
     keep: Keep,
     steps: Roomy<Vec<Step>>,
     steps_left_out: u64,
@@ -71,18 +71,18 @@ impl Transactions {
     #[inline]
     pub(super) fn keep_send(&mut self, slot: Slot, kind: StepKind, send: &Send<'_>, report: &mut Report<'_>) {
         if self.keep != Keep::default() {
-            self.keep_more(slot, report, |keeping, _, budget| keeping.take_send(kind, send, budget));
+            self.keep_more(slot, report, |transcript, _, budget| transcript.take_send(kind, send, budget));
         }
     }
 
     /// Keeps an RDMA READ request for the memory of a transaction.
     #[cold]
     pub(super) fn keep_read(&mut self, target: Target, request: &ReadRequest) {
-        self.keep_more(target.slot, &mut |_| {}, |keeping, open, _| {
+        self.keep_more(target.slot, &mut |_| {}, |transcript, open, _| {
             let placed = &open.segments[target.segment as usize];
             let ReadRequest { seen, position, extent, memory, .. } = *request;
             let offset = placed.base + memory.address.wrapping_sub(placed.segment.offset);
-            keeping.note(Step {
+            transcript.note(Step {
                 kind: StepKind::ReadRequest,
                 // A chunk advertised by the call is in the caller's memory, and the other end reads
                 // it.
@@ -109,9 +109,9 @@ impl Transactions {
         reading: bool,
         report: &mut Report<'_>,
     ) {
-        self.keep_more(target.slot, report, |keeping, open, budget| {
+        self.keep_more(target.slot, report, |transcript, open, budget| {
             let placed = &open.segments[target.segment as usize];
-            keeping.take_placement(placed, placement, reading, budget)
+            transcript.take_placement(placed, placement, reading, budget)
         });
     }
 
@@ -121,23 +121,23 @@ impl Transactions {
         &mut self,
         slot: Slot,
         report: &mut Report<'_>,
-        more: impl FnOnce(&mut Keeping, &Open, usize) -> Result<(), Full>,
+        more: impl FnOnce(&mut Transcript, &Open, usize) -> Result<(), Full>,
     ) {
         let budget = Exchange::MOST_CONTENTS.saturating_sub(self.kept);
         let Transactions { slots, noted, attributes, .. } = self;
         let Some(open) = find(slots, slot) else { return };
-        let Some(mut keeping) = open.keeping.take() else { return };
-        let (bytes, lists) = (keeping.bytes, keeping.lists);
-        let outcome = more(&mut keeping, open, budget);
-        let (bytes, lists) = (keeping.bytes - bytes, keeping.lists - lists);
-        for (index, is_new) in keeping.changed.drain(..) {
-            let step = &keeping.steps[index as usize];
+        let Some(mut transcript) = open.transcript.take() else { return };
+        let (bytes, lists) = (transcript.bytes, transcript.lists);
+        let outcome = more(&mut transcript, open, budget);
+        let (bytes, lists) = (transcript.bytes - bytes, transcript.lists - lists);
+        for (index, is_new) in transcript.changed.drain(..) {
+            let step = &transcript.steps[index as usize];
             if *attributes {
                 noted.push(NotedStep {
                     of: StepOf { begun: open.transaction.begun, step: index },
                     from: if step.from_caller { open.caller } else { open.caller.other() },
                     is_response: step.kind == StepKind::ReadResponse,
-                    asks: step.kind == StepKind::ReadRequest,
+                    is_read_request: step.kind == StepKind::ReadRequest,
                     position: step.position,
                     extent: step.extent,
                     frame: step.first.frame,
@@ -145,7 +145,7 @@ impl Transactions {
                 });
             }
         }
-        open.keeping = Some(keeping);
+        open.transcript = Some(transcript);
         open.scattered += lists;
         open.weight += lists;
         let xid = open.transaction.xid;
@@ -157,12 +157,12 @@ impl Transactions {
     }
 }
 
-impl Keeping {
+impl Transcript {
     /// Creates the contents for `keep`; `None` if it requests nothing.
     #[inline]
-    pub(super) fn new(keep: Keep) -> Option<Box<Keeping>> {
+    pub(super) fn new(keep: Keep) -> Option<Box<Transcript>> {
         (keep != Keep::default()).then(|| {
-            Box::new(Keeping {
+            Box::new(Transcript {
                 keep,
                 steps: Roomy::default(),
                 steps_left_out: 0,
@@ -249,7 +249,7 @@ impl Keeping {
         let kind = if reading { StepKind::ReadResponse } else { StepKind::Write };
         // If the numbers count bytes, its extent is its length.
         let own = if first.counts_bytes() { length.max(1) } else { 1 };
-        let behind = first.distance(position).unsigned_abs() + own;
+        let covered = first.distance(position).unsigned_abs() + own;
         let known = if reading && !first.counts_bytes() { position } else { first };
         if let Some(index) = self.step(kind, known) {
             let step = &mut self.steps[index];
@@ -266,9 +266,9 @@ impl Keeping {
         // Every packet but the last is as long as the path MTU.
         let is_last = moved.saturating_add(length.into()) >= memory.length.into();
         let extent = if is_last || first.counts_bytes() {
-            behind
+            covered
         } else {
-            memory.length.div_ceil(length.max(1)).max(behind)
+            memory.length.div_ceil(length.max(1)).max(covered)
         };
         if reading
             && !first.counts_bytes()
@@ -332,7 +332,7 @@ impl Keeping {
 
     /// Converts the contents of a transaction that has ended.
     pub(super) fn into_exchange(self, open: &Open, flows: [Option<FlowKey>; 2]) -> Exchange {
-        let Keeping { mut steps, steps_left_out, sends, chunks, .. } = self;
+        let Transcript { mut steps, steps_left_out, sends, chunks, .. } = self;
         let uses = uses(open);
         let pieces = |by_reply: bool, part: Part| {
             let range = chunk_range(&open.segments, part, by_reply);
@@ -351,7 +351,7 @@ impl Keeping {
         let mut contents: Vec<Content> = [call, reply]
             .into_iter()
             .enumerate()
-            .filter_map(|(index, bytes)| Some(Content::whole(index == 1, Part::Send, bytes?)))
+            .filter_map(|(index, bytes)| Some(Content::complete(index == 1, Part::Send, bytes?)))
             .collect();
         contents.extend(chunks.into_iter().filter_map(|((by_reply, part), gathered)| {
             let (segments, uses) = pieces(by_reply, part);
@@ -377,9 +377,9 @@ impl Gathered {
         let mut ranges = captured.ranges().peekable();
         for (placed, usage) in segments.iter().zip(uses) {
             let (from, to, end) = (placed.base, placed.base + usage.used, usage.base);
-            let there = to.min(bytes.len() as u64);
-            if from < there && from != end {
-                bytes.copy_within(from as usize..there as usize, end as usize);
+            let available = to.min(bytes.len() as u64);
+            if from < available && from != end {
+                bytes.copy_within(from as usize..available as usize, end as usize);
             }
             while let Some(&(start, stop)) = ranges.peek()
                 && start < to

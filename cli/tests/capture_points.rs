@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Minimum delay of packets in nanoseconds: from the client to the server, and back.
-const WAYS: [i64; 2] = [60_000, 20_000];
+const DELAYS: [i64; 2] = [60_000, 20_000];
 /// Offset of the server's clock in nanoseconds, and its relative drift.
 const AHEAD: i64 = 7_200_500_000_000;
 const FASTER: f64 = 35e-6;
@@ -17,7 +17,7 @@ const FASTER: f64 = 35e-6;
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A session captured at both ends.
-struct Places {
+struct BothEnds {
     client: Temporary,
     server: Temporary,
     /// Number of packets sent by the client that never reached the server, and vice versa.
@@ -33,13 +33,13 @@ fn at(record: &[u8], time: i64) -> Vec<u8> {
 }
 
 /// Both ends of a sample.
-fn places(name: &str, is_lost: impl Fn(usize) -> bool) -> Places {
-    places_of(Pcap::read(&format!("{name}.pcap")), is_lost)
+fn both_ends(name: &str, is_lost: impl Fn(usize) -> bool) -> BothEnds {
+    both_ends_of(Pcap::read(&format!("{name}.pcap")), is_lost)
 }
 
 /// Derives the captures from a session captured at the client. Packets with these numbers, from 0,
 /// are missing from the receiver's capture.
-fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
+fn both_ends_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> BothEnds {
     pcap.header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
     let time = |record: &[u8]| {
         let (seconds, micros) = binary::time(record);
@@ -54,31 +54,32 @@ fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
         let is_from_client = source(record) == client;
         // Some packets are queued on the path.
         let queued = (index as i64 * 7_919 % 13) * 1_000;
-        let there = time(record);
-        let here = if is_from_client { there + WAYS[0] + queued } else { there - WAYS[1] - queued };
-        let by_server = here + AHEAD + ((here - start) as f64 * FASTER) as i64;
+        let client_time = time(record);
+        let server_time =
+            if is_from_client { client_time + DELAYS[0] + queued } else { client_time - DELAYS[1] - queued };
+        let by_server_clock = server_time + AHEAD + ((server_time - start) as f64 * FASTER) as i64;
         let is_lost = is_lost(index);
         lost[usize::from(!is_from_client)] += u64::from(is_lost);
         if !is_lost || is_from_client {
-            at_client.push((there, at(record, there)));
+            at_client.push((client_time, at(record, client_time)));
         }
         if !is_lost || !is_from_client {
-            at_server.push((by_server, at(record, by_server)));
+            at_server.push((by_server_clock, at(record, by_server_clock)));
         }
     }
-    let file = |place: &str, mut records: Vec<(i64, Vec<u8>)>| {
+    let file = |end: &str, mut records: Vec<(i64, Vec<u8>)>| {
         records.sort_by_key(|(time, _)| *time);
         Temporary::new(
             // Tests run in parallel.
-            &format!("places-{place}-{}.pcap", MADE.fetch_add(1, Ordering::Relaxed)),
+            &format!("both-ends-{end}-{}.pcap", MADE.fetch_add(1, Ordering::Relaxed)),
             &pcap.with(&records.into_iter().map(|(_, record)| record).collect::<Vec<_>>()),
         )
     };
-    Places { client: file("client", at_client), server: file("server", at_server), lost }
+    BothEnds { client: file("client", at_client), server: file("server", at_server), lost }
 }
 
-impl Places {
-    fn told(&self, command: &str) -> Vec<Value> {
+impl BothEnds {
+    fn output(&self, command: &str) -> Vec<Value> {
         let output = run(&[command, self.client.path(), "--with", self.server.path(), "--format", "jsonl"]);
         // `check` reported findings.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
@@ -91,10 +92,10 @@ fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn clocks_ways_and_losses_are_what_was_made() {
-    let places = places("nfs3-basic", |index| index > 60 && index % 97 == 0);
-    let told = places.told("analyze");
-    let [first, second] = of_type(&told, "place")[..] else { panic!("{told:?}") };
+fn clock_offset_delays_and_losses_are_found() {
+    let ends = both_ends("nfs3-basic", |index| index > 60 && index % 97 == 0);
+    let reported = ends.output("analyze");
+    let [first, second] = of_type(&reported, "place")[..] else { panic!("{reported:?}") };
     assert_eq!((&first["near"][0], &second["near"][0]), (&"10.77.0.2".into(), &"10.77.0.1".into()));
     assert!(first["clock"].is_null());
     assert_eq!(
@@ -107,10 +108,10 @@ fn clocks_ways_and_losses_are_what_was_made() {
     assert!((clock - AHEAD).abs() <= doubt + 1_000, "{} ns wrong, {doubt} stated", clock - AHEAD);
     // The estimate is wrong by half the difference of the delays, which cannot be observed. Half of
     // the round trip is certain.
-    let half = (WAYS[0] + WAYS[1]) / 2;
+    let half = (DELAYS[0] + DELAYS[1]) / 2;
     assert!((half..half + 15_000).contains(&doubt), "{doubt}");
     assert!((second["drift"].as_f64().unwrap() - FASTER * 1e6).abs() < 5.0, "{}", second["drift"]);
-    let ways = of_type(&told, "way");
+    let ways = of_type(&reported, "way");
     assert_eq!(ways.len(), 2);
     let mut both = 0;
     for way in ways {
@@ -119,10 +120,10 @@ fn clocks_ways_and_losses_are_what_was_made() {
             (way["from"].as_u64(), way["to"].as_u64()),
             if is_there { (Some(1), Some(2)) } else { (Some(2), Some(1)) }
         );
-        assert_eq!(way["lost"]["packets"], places.lost[usize::from(!is_there)], "{way}");
+        assert_eq!(way["lost"]["packets"], ends.lost[usize::from(!is_there)], "{way}");
         assert_eq!(
             way["lost"]["frames"].as_array().unwrap().len() as u64,
-            places.lost[usize::from(!is_there)].min(16)
+            ends.lost[usize::from(!is_there)].min(16)
         );
         for nothing in ["damaged", "doubled", "unseen"] {
             assert_eq!(way[nothing]["packets"], 0, "{nothing}: {way}");
@@ -136,9 +137,9 @@ fn clocks_ways_and_losses_are_what_was_made() {
 /// A host that receives much data sends many acknowledgements with the same sequence number; these
 /// segments are distinguished, too.
 #[test]
-fn segments_of_iwarp_are_found_at_both_places() {
-    let told = places("iwarp-nfs3", |_| false).told("analyze");
-    let ways = of_type(&told, "way");
+fn iwarp_segments_are_matched_at_both_ends() {
+    let reported = both_ends("iwarp-nfs3", |_| false).output("analyze");
+    let ways = of_type(&reported, "way");
     assert_eq!(ways.len(), 2);
     for way in ways {
         assert!(way["packets"].as_u64().unwrap() > 800, "{way}");
@@ -146,19 +147,19 @@ fn segments_of_iwarp_are_found_at_both_places() {
             assert_eq!(way[nothing]["packets"], 0, "{nothing}: {way}");
         }
     }
-    let [_, second] = of_type(&told, "place")[..] else { panic!("{told:?}") };
+    let [_, second] = of_type(&reported, "place")[..] else { panic!("{reported:?}") };
     assert_eq!((&second["near"][0], &second["doubt"]), (&"10.77.0.1".into(), &"within".into()));
 }
 
 /// Packets missing from one capture are in the other: the transactions and findings are those of
-/// the whole session. The parts of each transaction add up to its latency at the client, where the
-/// sample was captured.
+/// the complete session. The parts of each transaction add up to its latency at the client, where
+/// the sample was captured.
 #[test]
-fn together_they_are_the_whole_session() {
-    let places = places("nfs3-basic", |index| index > 60 && index % 97 == 0);
-    let whole = lines(&run(&["transactions", &sample("nfs3-basic.pcap"), "--format", "jsonl"]));
-    let told = places.told("transactions");
-    let client = lines(&run(&["transactions", places.client.path(), "--format", "jsonl"]));
+fn joined_captures_cover_the_complete_session() {
+    let ends = both_ends("nfs3-basic", |index| index > 60 && index % 97 == 0);
+    let original = lines(&run(&["transactions", &sample("nfs3-basic.pcap"), "--format", "jsonl"]));
+    let reported = ends.output("transactions");
+    let client = lines(&run(&["transactions", ends.client.path(), "--format", "jsonl"]));
     let key = |line: &Value| {
         format!("{} {} {} {}", line["xid"], line["operations"], line["outcome"], line["status_name"])
     };
@@ -167,21 +168,22 @@ fn together_they_are_the_whole_session() {
         keys.sort();
         keys
     };
-    assert_eq!(sorted(&told), sorted(&whole));
-    assert_ne!(sorted(&client), sorted(&whole), "the client's capture alone lacks something");
+    assert_eq!(sorted(&reported), sorted(&original));
+    assert_ne!(sorted(&client), sorted(&original), "the client's capture alone lacks something");
     let mut split = 0;
-    for line in told.iter().filter(|line| !line["split"].is_null()) {
-        let same = whole.iter().find(|other| other["xid"] == line["xid"] && key(other) == key(line)).unwrap();
+    for line in reported.iter().filter(|line| !line["split"].is_null()) {
+        let same =
+            original.iter().find(|other| other["xid"] == line["xid"] && key(other) == key(line)).unwrap();
         let parts = ["client_ns", "there_ns", "server_ns", "back_ns"]
             .map(|part| line["split"][part].as_u64().unwrap());
         assert_eq!(Some(parts.iter().sum::<u64>()), same["latency_ns"].as_u64(), "{line}");
-        assert!(parts[1] + parts[3] >= (WAYS[0] + WAYS[1]) as u64, "{line}");
+        assert!(parts[1] + parts[3] >= (DELAYS[0] + DELAYS[1]) as u64, "{line}");
         if line["read_bytes"] == 0 {
             assert_eq!(parts[0], 0, "nothing was read: {line}");
         }
         split += 1;
     }
-    assert!(split > 9 * told.len() / 10, "{split} of {}", told.len());
+    assert!(split > 9 * reported.len() / 10, "{split} of {}", reported.len());
     let rules = |lines: &[Value]| {
         let mut rules: Vec<_> = of_type(lines, "finding")
             .iter()
@@ -192,28 +194,28 @@ fn together_they_are_the_whole_session() {
         rules
     };
     let judged = run(&["check", &sample("nfs3-basic.pcap"), "--format", "jsonl"]);
-    assert_eq!(rules(&places.told("check")), rules(&json_lines(text(&judged.stdout))));
+    assert_eq!(rules(&ends.output("check")), rules(&json_lines(text(&judged.stdout))));
 }
 
 /// Lost packets, and those that the receiver dropped after them, count when they are sent again:
 /// the time until then belongs to their path.
 #[test]
-fn what_is_lost_and_sent_again_takes_longer_on_the_way() {
+fn retransmission_delay_belongs_to_the_path() {
     const AGAIN: i64 = 5_000_000;
-    let whole = samples::capture("nfs3-basic");
-    let before = places("nfs3-basic", |_| false).told("transactions");
+    let original = samples::capture("nfs3-basic");
+    let before = both_ends("nfs3-basic", |_| false).output("transactions");
     // A call; and a Write followed by the reply, where only the Write is lost.
     for (name, part, lost) in [("SYMLINK", "there_ns", 1), ("GETACL", "back_ns", 2)] {
-        let of = |told: &[Value]| {
+        let of = |reported: &[Value]| {
             let is_it = |line: &&Value| {
                 line["operations"][0] == name
                     && line["status"] == 0
                     && line["call"]["frame"].as_u64() > Some(300)
             };
-            told.iter().find(is_it).expect("there is one").clone()
+            reported.iter().find(is_it).expect("there is one").clone()
         };
         let line = of(&before);
-        let first = whole
+        let first = original
             .packets
             .iter()
             .position(|packet| packet.xid() == line["xid"].as_str().map(xid))
@@ -221,25 +223,26 @@ fn what_is_lost_and_sent_again_takes_longer_on_the_way() {
         let sent: Vec<usize> = if lost == 1 {
             vec![first]
         } else {
-            let server = whole.packets[first].destination();
+            let server = original.packets[first].destination();
             let is_sent =
-                |at: &usize| whole.packets[*at].source() == server && !whole.packets[*at].is_response();
+                |at: &usize| original.packets[*at].source() == server && !original.packets[*at].is_response();
             (first..).filter(is_sent).take(2).collect()
         };
-        let mut capture = whole.clone();
+        let mut capture = original.clone();
         let last = *sent.last().expect("there is one");
         for packet in &mut capture.packets[last + 1..] {
             packet.time += AGAIN;
         }
-        for (behind, index) in sent.iter().enumerate() {
-            let mut again = whole.packets[*index].clone();
+        for (offset, index) in sent.iter().enumerate() {
+            let mut again = original.packets[*index].clone();
             again.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
             again.time += AGAIN;
             again.seal();
-            capture.packets.insert(last + 1 + behind, again);
+            capture.packets.insert(last + 1 + offset, again);
         }
-        let told = places_of(Pcap::of(&pcap::write(&capture)), |index| index == sent[0]).told("transactions");
-        let (one, other) = (&line["split"], &of(&told)["split"]);
+        let ends = both_ends_of(Pcap::of(&pcap::write(&capture)), |index| index == sent[0]);
+        let reported = ends.output("transactions");
+        let (one, other) = (&line["split"], &of(&reported)["split"]);
         for same in ["client_ns", "there_ns", "server_ns", "back_ns"] {
             let [expected, found] = [one, other].map(|split| split[same].as_i64().expect("it is split"));
             let expected = expected + if same == part { AGAIN } else { 0 };
@@ -255,8 +258,8 @@ fn xid(text: &str) -> u32 {
 
 /// Three capture points are ordered along the path.
 #[test]
-fn a_place_between_is_known_as_such() {
-    let places = places("nfs4.1-basic", |_| false);
+fn intermediate_capture_point_is_ordered() {
+    let ends = both_ends("nfs4.1-basic", |_| false);
     // The capture point between: a copy of the client's capture, 15 us later on the way to the
     // server and 15 us earlier on the way back.
     let mut pcap = Pcap::read("nfs4.1-basic.pcap");
@@ -274,13 +277,13 @@ fn a_place_between_is_known_as_such() {
         .collect();
     between.sort_by_key(|(time, _)| *time);
     let between = Temporary::new(
-        "places-between.pcap",
+        "between-ends.pcap",
         &pcap.with(&between.into_iter().map(|(_, record)| record).collect::<Vec<_>>()),
     );
-    let [client, server] = [places.client.path(), places.server.path()];
-    let told =
+    let [client, server] = [ends.client.path(), ends.server.path()];
+    let reported =
         lines(&run(&["analyze", client, "--with", server, "--with", between.path(), "--format", "jsonl"]));
-    let mut ways: Vec<_> = of_type(&told, "way")
+    let mut ways: Vec<_> = of_type(&reported, "way")
         .iter()
         .map(|way| {
             (way["source"].as_str().unwrap(), way["from"].as_u64().unwrap(), way["to"].as_u64().unwrap())
@@ -291,10 +294,10 @@ fn a_place_between_is_known_as_such() {
 }
 
 #[test]
-fn people_are_told_too() {
-    let places = places("nfs3-basic", |index| index == 200);
-    let with = ["--with", places.server.path()];
-    let report = run(&[&["analyze", places.client.path()][..], &with].concat());
+fn text_output_has_the_capture_points() {
+    let ends = both_ends("nfs3-basic", |index| index == 200);
+    let with = ["--with", ends.server.path()];
+    let report = run(&[&["analyze", ends.client.path()][..], &with].concat());
     let report = text(&report.stdout);
     for part in [
         "nearest to 10.77.0.2\n",
@@ -305,20 +308,20 @@ fn people_are_told_too() {
     ] {
         assert!(report.contains(part), "{part}:\n{report}");
     }
-    let shown = run(&[&["show", places.client.path(), "--transaction", "16"][..], &with].concat());
+    let shown = run(&[&["show", ends.client.path(), "--transaction", "16"][..], &with].concat());
     let shown = text(&shown.stdout);
     assert!(shown.contains("last packet at 1") && shown.contains("last packet at 2"), "{shown}");
 }
 
 #[test]
-fn the_page_has_what_the_report_has() {
-    let places = places("nfs3-basic", |index| index == 200);
-    let with = ["--with", places.server.path()];
-    let page = run(&[&["export", "html", places.client.path(), "--output", "-"][..], &with].concat());
+fn html_page_matches_the_report() {
+    let ends = both_ends("nfs3-basic", |index| index == 200);
+    let with = ["--with", ends.server.path()];
+    let page = run(&[&["export", "html", ends.client.path(), "--output", "-"][..], &with].concat());
     let page = text(&page.stdout);
     let part = |from: &str, to: &str| {
-        let behind = page.split_once(from).expect(from).1;
-        behind.split_once(to).expect(to).0.to_owned()
+        let rest = page.split_once(from).expect(from).1;
+        rest.split_once(to).expect(to).0.to_owned()
     };
     assert!(part("id=\"places\"", "</dl>").contains("nearest to 10.77.0.2"), "{page}");
     let ways = part("id=\"ways\"", "</table>");
@@ -328,15 +331,15 @@ fn the_page_has_what_the_report_has() {
         "one way has lost a packet: {ways}"
     );
     assert!(part("id=\"ways\"", "<h3>").contains("1 packet captured at "));
-    let told = places.told("analyze");
+    let reported = ends.output("analyze");
     let rows = part("id=\"splits\"", "</table>").matches("<tr><th>").count();
-    assert_eq!(rows, of_type(&told, "operation_split").len());
-    let alone = run(&["export", "html", places.client.path(), "--output", "-"]);
+    assert_eq!(rows, of_type(&reported, "operation_split").len());
+    let alone = run(&["export", "html", ends.client.path(), "--output", "-"]);
     assert!(!text(&alone.stdout).contains("id=\"places\""));
 }
 
 #[test]
-fn what_cannot_be_joined_is_refused() {
+fn captures_that_cannot_be_joined_are_refused() {
     let [one, other] = [sample("nfs3-basic.pcap"), sample("nfs4.1-basic.pcap")];
     refused(&run(&["analyze", &one, "--with", &other]), &["have no packet in common"]);
     refused(&run(&["check", "-", "--with", &other]), &["-: --with needs regular files"]);
