@@ -210,7 +210,7 @@ pub enum Identity {
 impl Identity {
     /// The identity in a stateid; `None` for special stateids (RFC 8881, section 8.2.3; RFC 7530,
     /// section 9.1.4.3).
-    pub fn of_stateid(id: &StateId) -> Option<Identity> {
+    pub(crate) fn of_stateid(id: &StateId) -> Option<Identity> {
         let other = *id.last_chunk().expect("a stateid has sixteen bytes");
         (other != [0; 12] && other != [0xff; 12]).then_some(Identity::Stateid(other))
     }
@@ -236,7 +236,7 @@ impl Access {
     pub const BOTH: Access = Access(3);
 
     /// The lowest two bits of share_access or share_deny.
-    pub const fn of_share(bits: u32) -> Access {
+    pub(crate) const fn of_share(bits: u32) -> Access {
         Access((bits & 3) as u8)
     }
 

@@ -253,11 +253,6 @@ impl Live {
         Ok(self.counts)
     }
 
-    /// Returns true if no interface is up.
-    pub fn is_down(&self) -> bool {
-        !self.states.contains(&State::Up)
-    }
-
     /// Returns the state of each interface, in the order of [`Live::names`].
     pub fn states(&self) -> &[State] {
         &self.states

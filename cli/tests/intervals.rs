@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 fn intervals(capture: &str, options: &[&str]) -> Vec<Value> {
     let arguments = [&["analyze", capture, "--format", "jsonl", "--interval"], options].concat();
-    lines(&run(&arguments)).into_iter().filter(|line| line["type"] == "intervals").collect()
+    lines(&run(&arguments)).into_iter().filter(|line| line["type"] == "course").collect()
 }
 
 fn number(line: &Value, field: &str) -> u64 {

@@ -89,7 +89,7 @@ static ROWS: [Row; 6] = [
 
 impl Protocol {
     /// The protocol with the service ID of a REQ.
-    pub fn of_service(service: ServiceId) -> Option<Protocol> {
+    pub(crate) fn of_service(service: ServiceId) -> Option<Protocol> {
         let port = service.rdma_cm_port().map(|(_, port)| port);
         let [first, rest @ .., _, _, _] = service.0.to_be_bytes();
         let is_of = |row: &&Row| match port {

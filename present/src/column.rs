@@ -378,7 +378,7 @@ impl<S: Subject> Column<S> {
     }
 
     /// Lines sorted by this column are ordered by the value of another one.
-    pub const fn sorts_by(mut self, other: &'static str) -> Column<S> {
+    pub(crate) const fn sorts_by(mut self, other: &'static str) -> Column<S> {
         self.info.sorts_by = Some(other);
         self
     }
@@ -390,13 +390,13 @@ impl<S: Subject> Column<S> {
     }
 
     /// Excludes the column from Parquet.
-    pub const fn json_only(mut self) -> Column<S> {
+    pub(crate) const fn json_only(mut self) -> Column<S> {
         self.info.in_parquet = None;
         self
     }
 
     /// Excludes the column from JSON.
-    pub const fn parquet_only(mut self) -> Column<S> {
+    pub(crate) const fn parquet_only(mut self) -> Column<S> {
         self.info.in_json = false;
         self
     }
@@ -416,7 +416,7 @@ impl<S: Subject> Column<S> {
     }
 
     /// Limits the column to the text table.
-    pub const fn text_only(mut self) -> Column<S> {
+    pub(crate) const fn text_only(mut self) -> Column<S> {
         self.info.in_json = false;
         self.info.in_parquet = None;
         self

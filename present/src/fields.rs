@@ -73,7 +73,7 @@ impl Field {
 /// The fields of a header with a fixed layout that begins at `at`, as far as `bytes` reaches.
 /// `show` formats a value; if it returns `None`, the value is shown as a decimal number, or as a
 /// byte count for long fields.
-pub fn by_layout(
+pub(crate) fn by_layout(
     layout: Layout,
     bytes: &[u8],
     at: usize,
@@ -134,7 +134,7 @@ impl<'a> Words<'a> {
     }
 
     /// Returns the fields.
-    pub fn into_fields(self) -> Vec<Field> {
+    pub(crate) fn into_fields(self) -> Vec<Field> {
         self.fields
     }
 

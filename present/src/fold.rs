@@ -21,7 +21,7 @@ impl<W: Write> Folding<W> {
     }
 
     /// The underlying writer, for lines that must not be folded, such as commands to copy.
-    pub fn unfolded(&mut self) -> &mut W {
+    pub(crate) fn unfolded(&mut self) -> &mut W {
         &mut self.out
     }
 }

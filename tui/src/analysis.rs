@@ -224,7 +224,7 @@ impl Analysis {
 
     /// Keeps the latest records of a live capture in half of this number of bytes, and bounds the
     /// state of connections by an eighth.
-    pub fn keep_latest(&mut self, memory: usize) {
+    pub(crate) fn keep_latest(&mut self, memory: usize) {
         /// Less is not enough for the connections of one host.
         const LEAST: usize = 16 << 20;
         self.store = Store::Ring(Ring::new(memory / 2));

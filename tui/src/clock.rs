@@ -49,13 +49,13 @@ impl Times {
     }
 
     /// Whether the time of day is shown.
-    pub const fn has_wall(self) -> bool {
+    pub(crate) const fn has_wall(self) -> bool {
         matches!(self, Times::Local | Times::Utc)
     }
 }
 
 /// The time of day with this number of decimals.
-pub fn wall(time: Time, zone: Zone, decimals: usize) -> String {
+pub(crate) fn wall(time: Time, zone: Zone, decimals: usize) -> String {
     let civil = zone.civil(time);
     let fraction = format!("{:09}", time.0.rem_euclid(SECOND as i64));
     let point = if decimals > 0 { "." } else { "" };

@@ -132,7 +132,7 @@ impl Filter {
     }
 
     /// The highest number of a connection that it names.
-    pub fn highest_connection(&self) -> Option<u32> {
+    pub(crate) fn highest_connection(&self) -> Option<u32> {
         self.wanted.connections.iter().map(|id| id.0).max()
     }
 

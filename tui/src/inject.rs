@@ -202,7 +202,7 @@ impl Inject {
     }
 
     /// Starts the next scenario of the queue if none is running.
-    pub fn begin_next(&mut self) -> Option<Order> {
+    pub(crate) fn begin_next(&mut self) -> Option<Order> {
         if self.running.is_some() || self.queue.is_empty() {
             return None;
         }
@@ -281,7 +281,7 @@ impl Inject {
 
     /// Selects the first fault for the call of this transaction. If one is selected already,
     /// selects the next one, and after the last one none.
-    pub fn next_fault(&mut self, transaction: u64) {
+    pub(crate) fn next_fault(&mut self, transaction: u64) {
         let place = match self.plan.fault {
             Some((name, of)) if of == transaction => {
                 self.faults.iter().position(|fault| fault.name == name).map_or(0, |place| place + 1)

@@ -82,7 +82,7 @@ impl Areas {
     }
 
     /// Lines of the other pane.
-    pub fn detail_lines(&self) -> usize {
+    pub(crate) fn detail_lines(&self) -> usize {
         self.detail.map_or(0, |area| usize::from(area.height.saturating_sub(1)))
     }
 }

@@ -154,7 +154,7 @@ impl PacketTest {
     }
 
     /// The highest number of a connection that it names.
-    pub fn highest_connection(&self) -> Option<u32> {
+    pub(crate) fn highest_connection(&self) -> Option<u32> {
         self.filter.connections.iter().map(|id| id.0).max()
     }
 
@@ -170,13 +170,13 @@ impl PacketTest {
     }
 
     /// Whether a packet matches but for the words to find, in a capture that starts at `start`.
-    pub fn may_match(&self, packet: &Packet<'_>, start: Time) -> bool {
+    pub(crate) fn may_match(&self, packet: &Packet<'_>, start: Time) -> bool {
         self.filter.matches(packet, start)
             && self.condition.as_ref().is_none_or(|condition| condition.matches(packet, start))
     }
 
     /// Whether the row of a packet has the words to find.
-    pub fn has_words(&self, row: &PacketRow) -> bool {
+    pub(crate) fn has_words(&self, row: &PacketRow) -> bool {
         self.words.iter().all(|word| row.contains(word))
     }
 }

@@ -304,7 +304,7 @@ impl State {
     }
 
     /// The columns of times in a list of this width.
-    pub fn time_column(&self, width: u16) -> Column {
+    pub(crate) fn time_column(&self, width: u16) -> Column {
         Column::new(self.times, width, self.session.start)
     }
 
@@ -335,7 +335,7 @@ impl State {
     }
 
     /// Adds the rows after the first `before` ones to the list. The selected row stays selected.
-    pub fn list_from(&mut self, before: usize) {
+    pub(crate) fn list_from(&mut self, before: usize) {
         let State { session, filter, order, sort, reversed, cursors, .. } = self;
         let rows = session.rows.iter_from(before).filter(|(_, row)| filter.matches(row, session.start));
         let new = rows.map(|(index, _)| index as u32);
@@ -348,7 +348,7 @@ impl State {
 
     /// Updates the list for rows whose paths changed, which a filter may match. The selected row
     /// stays selected if it is still listed.
-    pub fn list_renamed(&mut self, mut renamed: Vec<u32>) {
+    pub(crate) fn list_renamed(&mut self, mut renamed: Vec<u32>) {
         if self.filter.is_empty() || renamed.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The screen, drawn from the state alone. [`VIEWS`] lists the views; each implements [`Pane`] in
+//! The screen, drawn from the state alone. `VIEWS` lists the views; each implements [`Pane`] in
 //! its own file.
 
 mod bars;
@@ -20,12 +20,13 @@ mod report;
 mod states;
 mod transactions;
 
-pub use bars::{tab_at, time_at};
-pub use bytes::{Chosen, field_of_chosen, frames_of_field, parts};
-pub use exchange::{lines_of_rung, rung_at};
-pub use inject::line_of_sent;
+pub(crate) use bars::{tab_at, time_at};
+pub(crate) use bytes::field_of_chosen;
+pub use bytes::{Chosen, parts};
+pub(crate) use exchange::{lines_of_rung, rung_at};
+pub(crate) use inject::line_of_sent;
 pub use over::{Choice, choices};
-pub use overview::{adjacent_tile, entry_at};
+pub(crate) use overview::{adjacent_tile, entry_at};
 pub use pane::{Pane, Selection, Target, Texts};
 
 use crate::layout::{Areas, Form, areas};
@@ -61,7 +62,7 @@ const fn view(show: Show, names: [&'static str; 2], form: Form, pane: &'static d
 }
 
 /// The views in the order of their numbers.
-pub static VIEWS: [View; Show::COUNT] = [
+pub(crate) static VIEWS: [View; Show::COUNT] = [
     view(Show::Overview, ["Overview", "Over"], Form::List(u16::MAX), &overview::Glance),
     view(Show::Connections, ["Connections", "Conn"], Form::List(14), &connections::Connections),
     view(Show::Transactions, ["Transactions", "Trans"], Form::List(30), &transactions::Transactions),
@@ -99,7 +100,7 @@ impl State {
     }
 
     /// The number of lines of the other pane.
-    pub fn detail_count(&self) -> usize {
+    pub(crate) fn detail_count(&self) -> usize {
         self.areas().detail.map_or(0, |area| self.pane().detail_count(self, area.width))
     }
 }

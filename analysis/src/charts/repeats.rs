@@ -89,7 +89,7 @@ impl Repeats {
     }
 
     /// Whether packets of `transaction` were sent again.
-    pub fn any_of(&self, transaction: &Transaction) -> bool {
+    pub(crate) fn any_of(&self, transaction: &Transaction) -> bool {
         let Some(kept) = &transaction.exchange else { return false };
         kept.steps.iter().any(|step| {
             if step.position.counts_bytes() {

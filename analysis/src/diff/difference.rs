@@ -183,7 +183,7 @@ impl Difference {
     }
 
     /// Orders by descending weight, then by the compared values only.
-    pub fn by_weight(a: &Difference, b: &Difference) -> Ordering {
+    pub(crate) fn by_weight(a: &Difference, b: &Difference) -> Ordering {
         let place = |difference: &Difference| difference.operation.map(|pair| pair.order());
         b.weight()
             .total_cmp(&a.weight())

@@ -118,7 +118,7 @@ impl Point {
     }
 
     /// The activity between this point and the next of its role; empty for the last point.
-    pub const fn until_next(self) -> &'static str {
+    pub(crate) const fn until_next(self) -> &'static str {
         match self {
             Point::Reserved => "queue",
             Point::Marshalled => "post",

@@ -477,7 +477,7 @@ impl Errors {
     }
 
     /// All kinds, most frequent first.
-    pub fn by_count(&self) -> Vec<(ErrorKey, ErrorCount)> {
+    pub(crate) fn by_count(&self) -> Vec<(ErrorKey, ErrorCount)> {
         let mut all: Vec<_> = self
             .known
             .iter()

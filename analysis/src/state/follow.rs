@@ -153,7 +153,7 @@ impl States {
 
     /// Whether no session has a flag set.
     #[inline]
-    pub fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.raised.iter().all(|raised| raised.gone.is_some())
     }
 

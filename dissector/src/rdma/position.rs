@@ -28,7 +28,7 @@ impl Position {
 
     /// Creates the position of the byte with this TCP sequence number.
     #[inline]
-    pub const fn of_sequence(number: u32) -> Position {
+    pub(crate) const fn of_sequence(number: u32) -> Position {
         Position { value: number, shift: 0 }
     }
 

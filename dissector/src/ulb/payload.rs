@@ -127,7 +127,7 @@ impl<'a> Payload<'a> {
 
     /// The stop for the last word: a discriminant without an arm in its union.
     #[inline]
-    pub fn no_such_arm(&self) -> Stop {
+    pub(crate) fn no_such_arm(&self) -> Stop {
         Stop::malformed(self.reader.layer(), self.reader.position().saturating_sub(4))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Payload<'a> {
 
     /// The same for an earlier word, at a byte of the stream.
     #[inline]
-    pub fn allow_at(&mut self, offset: usize, is_allowed: bool) {
+    pub(crate) fn allow_at(&mut self, offset: usize, is_allowed: bool) {
         if !is_allowed {
             self.disallowed.get_or_insert(Stop::malformed(self.reader.layer(), offset));
         }
@@ -182,7 +182,7 @@ impl<'a> Payload<'a> {
     /// Write chunk unused (RFC 8267, section 6.4.1). Does nothing in a call, or if the next chunk
     /// is not empty.
     #[inline]
-    pub fn pass_chunk(&mut self) {
+    pub(crate) fn pass_chunk(&mut self) {
         if let Chunks::Write(lengths) = self.chunks
             && lengths.get(self.used) == Some(&0)
         {

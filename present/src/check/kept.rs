@@ -139,7 +139,7 @@ impl Kept {
     ///
     /// If a connection was open before the capture began, packets after the finding may show which
     /// end opened it. So the roles known at the end of the connection are used.
-    pub fn end_of(&self, finding: &Finding) -> Option<String> {
+    pub(crate) fn end_of(&self, finding: &Finding) -> Option<String> {
         let role = |is_requester: bool| if is_requester { "client" } else { "server" };
         let ends = finding.connection.and_then(|id| self.ends.get(&id).copied().flatten());
         let Some((ends, by)) = ends.zip(finding.by) else {

@@ -185,7 +185,7 @@ impl Text<'_> {
 }
 
 /// Writes the statements that lead a report.
-pub fn write_leading(leading: &[Statement], style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_leading(leading: &[Statement], style: Style, out: &mut dyn Write) -> io::Result<()> {
     leading.iter().try_for_each(|statement| writeln!(out, "  {}", Line(statement, style)))
 }
 

@@ -50,7 +50,7 @@ impl Rows {
     }
 
     /// The rows from this index on, each with its index.
-    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (usize, &Row)> {
+    pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = (usize, &Row)> {
         let pieces = self.pieces.get(first / PIECE..).unwrap_or_default();
         let rows = pieces.iter().flat_map(|piece| piece.iter()).skip(first % PIECE);
         (first..).zip(rows)

@@ -116,7 +116,7 @@ pub(super) fn tabs(state: &State, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// The view whose name is in this column.
-pub fn tab_at(state: &State, column: u16) -> Option<Show> {
+pub(crate) fn tab_at(state: &State, column: u16) -> Option<Show> {
     let names = names(state);
     let (show, name, x) = names.into_iter().rev().find(|(_, _, x)| *x <= column)?;
     (column < x + name.len() as u16).then_some(show)
@@ -133,7 +133,7 @@ fn scale(area: Rect) -> Option<Rect> {
 }
 
 /// The time at a column of the scale.
-pub fn time_at(state: &State, column: u16) -> Option<Time> {
+pub(crate) fn time_at(state: &State, column: u16) -> Option<Time> {
     let scale = scale(state.areas().moment)?;
     let place = column.checked_sub(scale.x).filter(|place| *place < scale.width)?;
     let (start, end) = state.session.span();

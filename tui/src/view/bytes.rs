@@ -208,7 +208,7 @@ fn flatten(state: &State, fields: &[Field], path: &mut Vec<usize>, lines: &mut V
 }
 
 /// The selected field.
-pub fn field_of_chosen(state: &State) -> Option<Chosen> {
+pub(crate) fn field_of_chosen(state: &State) -> Option<Chosen> {
     if state.show != crate::show::Show::Bytes {
         return None;
     }
@@ -219,7 +219,7 @@ pub fn field_of_chosen(state: &State) -> Option<Chosen> {
 
 /// The frames that carried the selected field of a message, in byte order. Empty for a field of a
 /// frame, and for a field without bytes.
-pub fn frames_of_field(state: &State) -> Vec<u64> {
+pub(crate) fn frames_of_field(state: &State) -> Vec<u64> {
     let field = field_of_chosen(state).and_then(|field| field.range);
     let (Some(range), Some(exchange)) = (field, &state.exchange) else { return Vec::new() };
     let (transaction, carriers) = (&exchange.transaction, &exchange.carriers);

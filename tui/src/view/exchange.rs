@@ -127,7 +127,7 @@ pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
 }
 
 /// The lines of a rung.
-pub fn lines_of_rung(state: &State, rung: usize) -> Option<Range<usize>> {
+pub(crate) fn lines_of_rung(state: &State, rung: usize) -> Option<Range<usize>> {
     let lines = lines(state, state.areas().main.width);
     let first = lines.iter().position(|(of, _)| *of == Some(rung))?;
     let count = lines[first..].iter().take_while(|(of, _)| *of == Some(rung)).count();
@@ -135,6 +135,6 @@ pub fn lines_of_rung(state: &State, rung: usize) -> Option<Range<usize>> {
 }
 
 /// The rung that a line belongs to.
-pub fn rung_at(state: &State, line: usize) -> Option<usize> {
+pub(crate) fn rung_at(state: &State, line: usize) -> Option<usize> {
     lines(state, state.areas().main.width).get(line)?.0
 }

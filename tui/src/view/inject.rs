@@ -2,7 +2,7 @@
 
 mod session;
 
-pub use session::line_of_sent;
+pub(crate) use session::line_of_sent;
 
 use super::pane::plain;
 use super::{Pane, Selection, Target, Texts, dim, fitted, red};

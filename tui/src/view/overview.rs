@@ -52,7 +52,7 @@ impl Pane for Glance {
 }
 
 /// The entry at a place of the screen.
-pub fn entry_at(state: &State, column: u16, row: u16) -> Option<usize> {
+pub(crate) fn entry_at(state: &State, column: u16, row: u16) -> Option<usize> {
     let area = state.areas().main;
     let mut buffer = Buffer::empty(area);
     let places = draw(state, area, &mut buffer);
@@ -61,7 +61,7 @@ pub fn entry_at(state: &State, column: u16, row: u16) -> Option<usize> {
 
 /// The entry next to the selected one in the row of tiles: the next one, or the previous one. From
 /// any other entry, the first tile.
-pub fn adjacent_tile(state: &State, on: bool) -> Option<usize> {
+pub(crate) fn adjacent_tile(state: &State, on: bool) -> Option<usize> {
     let entries = entries(state);
     let first = entries.iter().position(|entry| matches!(entry, Entry::Tile(_)))?;
     let at = state.cursor().at;

@@ -32,7 +32,7 @@ pub(super) fn title(state: &State) -> String {
 }
 
 /// The line of a result of the session, by its index.
-pub fn line_of_sent(state: &State, index: usize) -> usize {
+pub(crate) fn line_of_sent(state: &State, index: usize) -> usize {
     let Some(entry) = state.inject.entries.iter().find(|entry| entry.is_session) else { return index };
     let width = state.areas().detail.map_or(80, |area| area.width);
     around(state, width, entry).0.len() + index
