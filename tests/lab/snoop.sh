@@ -2,6 +2,7 @@
 #
 #   snoop_of_kernels NAME    the guest `client` mounts the export of the guest `server` and works,
 #                            while both capture their messages and their packets
+#   snoop_with_losses NAME   the client captures its messages with a buffer that is too small
 #
 # $scope is the program, which has the same path in the guests. Messages and packets must give the
 # same transactions and findings, except for what messages do not show. Afterwards no probe and no
@@ -79,4 +80,33 @@ COMMANDS
         done
         python3 tests/lab/snoop.py "$LAB/$name-$role" || fail "$name: messages and packets differ: $LAB/$name-$role*"
     done
+}
+
+# snoop_with_losses NAME: a capture of messages that stops reading for a while loses events. It counts
+# them, and neither a rule nor an event takes them for a fault of a kernel.
+snoop_with_losses() {
+    local name=$1
+    lab_do client 300 >"$LAB/$name.told" <<COMMANDS || fail "$name: $(cat "$LAB/$name.told")"
+mount -t nfs -o vers=3,proto=rdma,port=20049,nolock,mountproto=tcp 10.77.0.1:/export /mnt/nfs || exit 1
+head -c 4000 /dev/zero >/mnt/nfs/small
+$scope capture --snoop --buffer 1 -w /lab/$name.pcapng 2>/tmp/told &
+capturing=\$!
+for _ in \$(seq 300); do ! grep -q 'capturing from' /tmp/told || break; sleep 0.1; done
+read_small() { dd if=/mnt/nfs/small of=/dev/null bs=4 count=\$1 iflag=direct status=none; }
+read_small 10
+kill -STOP \$capturing
+read_small 1000
+kill -CONT \$capturing
+read_small 10
+sleep 1
+kill -TERM \$capturing
+wait \$capturing
+cat /tmp/told
+rm /mnt/nfs/small && umount /mnt/nfs
+COMMANDS
+    grep -q ' [1-9][0-9,]* dropped' "$LAB/$name.told" || fail "$name: no event was lost: $(cat "$LAB/$name.told")"
+    "$scope" check --quiet --format jsonl "$LAB/$name.pcapng" >"$LAB/$name.findings" || [ $? = 1 ] || fail "$name: check"
+    ! grep '"verdict":"stands"' "$LAB/$name.findings" || fail "$name: findings in spite of losses"
+    [ "$("$scope" events --format jsonl "$LAB/$name.pcapng" | grep -c '"type":"event"')" = 0 ] || fail "$name: events in spite of losses"
+    grep dropped "$LAB/$name.told" | tail -1
 }
