@@ -199,7 +199,7 @@ impl Verbs {
         let ids: Vec<u32> = self.links.keys().copied().collect();
         for id in &ids {
             // One connection may take events of the device about another one.
-            let events = self.links.get(id).map(|link| link.id.codes()).transpose()?;
+            let events = self.links.get(id).map(|link| link.id.device_events()).transpose()?;
             for (queue_pair, event) in events.into_iter().flatten() {
                 if let Some(code) = refusal(event)
                     && let Some(link) = self.links.values_mut().find(|link| link.id.has(queue_pair))

@@ -131,9 +131,9 @@ impl Channel {
                 Err(none) if none.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
                 taken => taken?,
             }
-            let event_of_cm = &*event;
+            let cm_event = &*event;
             use sys::rdma_cm_event_type as event_type;
-            let kind = match event_of_cm.event {
+            let kind = match cm_event.event {
                 event_type::RDMA_CM_EVENT_ADDR_RESOLVED => CmEventKind::AddressResolved,
                 event_type::RDMA_CM_EVENT_ROUTE_RESOLVED => CmEventKind::RouteResolved,
                 event_type::RDMA_CM_EVENT_ADDR_ERROR | event_type::RDMA_CM_EVENT_ROUTE_ERROR => {
@@ -150,7 +150,7 @@ impl Channel {
                 _ => CmEventKind::Other,
             };
             let carries = matches!(kind, CmEventKind::Established | CmEventKind::Rejected);
-            let data = event_of_cm.param.conn;
+            let data = cm_event.param.conn;
             let private_data = match (carries, data.private_data.is_null()) {
                 (true, false) => {
                     core::slice::from_raw_parts(data.private_data.cast::<u8>(), data.private_data_len.into())
@@ -159,8 +159,8 @@ impl Channel {
                 _ => Vec::new(),
             };
             // The context is the number, not a pointer.
-            let number = (*event_of_cm.id).context as usize as u32;
-            let status = event_of_cm.status;
+            let number = (*cm_event.id).context as usize as u32;
+            let status = cm_event.status;
             let depth = if kind == CmEventKind::Established { data.initiator_depth } else { 0 };
             check(sys::rdma_ack_cm_event(event))?;
             Ok(Some(CmEvent { number, kind, status, private_data, depth }))
@@ -536,7 +536,7 @@ impl Id {
 
     /// Takes the events of the device: the `ibv_event_type`, and the queue pair if the event
     /// belongs to one. The connections of a device share its events, so this returns those of all.
-    pub(super) fn accepted(&self) -> Result<Vec<(QueuePair, u32)>> {
+    pub(super) fn device_events(&self) -> Result<Vec<(QueuePair, u32)>> {
         let mut events = Vec::new();
         // Safety: the device exists; an event is acknowledged before anything that it names is
         // freed. The type comes from the kernel and may be unknown to the enumeration, so it is
