@@ -36,7 +36,9 @@ pub struct States {
     pub(super) owners: HashMap<(u64, u64), u64, FixedState>,
     /// The lifetime of each client owner at each server without a session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
-    lines: HashMap<ConnectionId, Line, FixedState>,
+    pub(super) lines: HashMap<ConnectionId, Line, FixedState>,
+    /// The time at which something was last found missing on a connection.
+    blind: HashMap<ConnectionId, Time, FixedState>,
     pub(super) raised: Vec<Raised>,
     /// Callbacks about state that no reply has shown yet.
     pub(super) early: VecDeque<(Key, Early)>,
@@ -50,8 +52,6 @@ pub struct States {
 pub(super) struct Line {
     /// The scope of its latest use.
     pub(super) scope: Option<u64>,
-    /// The time at which something was last found missing.
-    blind: Option<Time>,
     /// Whether it carried encrypted calls.
     pub(super) is_sealed: bool,
 }
@@ -109,7 +109,7 @@ fn refusal(status: u32) -> Option<End> {
 }
 
 /// By scope, the time at which something was last found missing.
-type Blind = HashMap<u64, Time, FixedState>;
+pub(super) type Blind = HashMap<u64, Time, FixedState>;
 
 /// Whether nothing that is missing may have ended a lifetime.
 fn is_sure(lifetime: &Lifetime, blind: &Blind) -> bool {
@@ -142,6 +142,9 @@ impl States {
                 | Eviction::HeldPackets { connection }
                 | Eviction::Connection(connection),
             ) => self.blind(*connection),
+            Event::Connection(connection) if !self.blind.contains_key(&connection.id) => {
+                self.lines.remove(&connection.id);
+            }
             _ => {}
         }
     }
@@ -185,11 +188,11 @@ impl States {
     }
 
     /// By scope, the time at which something was last found missing.
-    fn blind_scopes(&self) -> Blind {
+    pub(super) fn blind_scopes(&self) -> Blind {
         let mut blind = Blind::default();
-        for line in self.lines.values() {
-            if let (Some(scope), Some(time)) = (line.scope, line.blind) {
-                blind.entry(scope).and_modify(|latest| *latest = time.max(*latest)).or_insert(time);
+        for (connection, time) in &self.blind {
+            if let Some(scope) = self.lines.get(connection).and_then(|line| line.scope) {
+                blind.entry(scope).and_modify(|latest| *latest = *time.max(latest)).or_insert(*time);
             }
         }
         blind
@@ -221,9 +224,12 @@ impl States {
             Observed::Joined(Some(other)) => {
                 if let Some(other) = self.lines.remove(&other) {
                     let line = self.line(observation.connection);
-                    line.blind = line.blind.max(other.blind);
                     line.scope = line.scope.or(other.scope);
                     line.is_sealed |= other.is_sealed;
+                }
+                if let Some(time) = self.blind.remove(&other) {
+                    let latest = self.blind.entry(observation.connection).or_insert(time);
+                    *latest = time.max(*latest);
                 }
             }
             _ => {}
@@ -234,14 +240,15 @@ impl States {
         if self.lines.len() >= Table::MOST_LIVE {
             // Keeps only connections that have carried state.
             self.lines.retain(|_, line| line.scope.is_some());
+            self.blind.retain(|connection, _| self.lines.contains_key(connection));
         }
         self.lines.entry(connection).or_default()
     }
 
     /// Notes that something is missing on this connection.
-    fn blind(&mut self, connection: ConnectionId) {
-        let latest = self.latest;
-        self.line(connection).blind = Some(latest);
+    pub(super) fn blind(&mut self, connection: ConnectionId) {
+        self.line(connection);
+        self.blind.insert(connection, self.latest);
     }
 
     fn transaction(&mut self, transaction: &Transaction, sink: Sink<'_>) {

@@ -1,6 +1,7 @@
 use super::table::Table;
 use super::*;
 use proptest::prelude::*;
+use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Chunks, Details, Payload, Procedure};
@@ -565,6 +566,21 @@ fn ranges_are_joined_and_bounded() {
     assert_eq!(ranges.list().len(), Ranges::MOST);
     ranges.remove(0, 10_000);
     assert!(ranges.list().is_empty() && !ranges.is_empty(), "the remaining ranges are unknown");
+}
+
+#[test]
+fn ended_connections_are_forgotten_unless_packets_are_missing() {
+    let mut states = States::default();
+    for number in [1, 2] {
+        states.line(ConnectionId(number)).scope = Some(number.into());
+    }
+    states.blind(ConnectionId(2));
+    for number in [1, 2] {
+        let ended = Connection { id: ConnectionId(number), ..values::connection() };
+        states.handle(&Event::Connection(&ended), &mut |_| {});
+    }
+    let lines: Vec<_> = states.lines.keys().copied().collect();
+    assert_eq!((lines, states.blind_scopes().len()), (vec![ConnectionId(2)], 1));
 }
 
 proptest! {
