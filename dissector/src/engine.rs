@@ -5,7 +5,7 @@ mod cm;
 mod contexts;
 mod copies;
 mod ends;
-mod heard;
+mod host_pairs;
 mod iwarp;
 mod known;
 mod newcomers;

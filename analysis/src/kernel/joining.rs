@@ -108,7 +108,7 @@ impl Joining {
             let has_reads = wire.call.as_ref().is_some_and(|call| !call.reads.is_empty());
             steps.count(wire.operation, *role, times, has_reads, window);
         }
-        let mut witness = TraceResults {
+        let mut results = TraceResults {
             has_capture: true,
             joined: Joined {
                 joined: pairs.len() as u64,
@@ -125,13 +125,13 @@ impl Joining {
             trace,
         };
         for (call, wire) in &pairs {
-            witness.compare(*call, &wires.all[*wire]);
+            results.compare(*call, &wires.all[*wire]);
         }
         let scope = Scope { span, joined_groups: &joined_groups };
-        witness.only_in_trace(&pairs, &ambiguous, &scope);
-        witness.only_in_capture(&pairs, &ambiguous, wires, &scope);
-        witness.disagreements.sort_by_key(|one| (one.difference.about, one.line, one.frame));
-        witness
+        results.only_in_trace(&pairs, &ambiguous, &scope);
+        results.only_in_capture(&pairs, &ambiguous, wires, &scope);
+        results.disagreements.sort_by_key(|one| (one.difference.about, one.line, one.frame));
+        results
     }
 }
 

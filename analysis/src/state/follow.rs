@@ -247,6 +247,7 @@ impl States {
 
     /// Notes that something is missing on this connection.
     pub(super) fn blind(&mut self, connection: ConnectionId) {
+        // An entry of `blind` ends with its line.
         self.line(connection);
         self.blind.insert(connection, self.latest);
     }

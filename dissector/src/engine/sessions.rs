@@ -1,7 +1,7 @@
 //! The table of connections, and the pairing of half-flows.
 
 use super::ends::{EndRef, Ends};
-use super::heard::HostPairs;
+use super::host_pairs::HostPairs;
 use super::iwarp::TcpFlow;
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction, Report};

@@ -7,17 +7,17 @@ use std::io::{self, Write};
 
 /// Writes the lines of a trace: totals, steps, and disagreements with the capture; without a
 /// capture, its transactions.
-pub fn write_witness(witness: &TraceResults, out: &mut dyn Write) -> io::Result<()> {
-    write_line(out, &KERNEL.of(witness))?;
-    for step in &witness.steps {
-        write_line(out, &KERNEL_STEP.of((witness, step)))?;
+pub fn write_witness(results: &TraceResults, out: &mut dyn Write) -> io::Result<()> {
+    write_line(out, &KERNEL.of(results))?;
+    for step in &results.steps {
+        write_line(out, &KERNEL_STEP.of((results, step)))?;
     }
-    for disagreement in &witness.disagreements {
-        write_line(out, &KERNEL_DISAGREEMENT.of((witness, disagreement)))?;
+    for disagreement in &results.disagreements {
+        write_line(out, &KERNEL_DISAGREEMENT.of((results, disagreement)))?;
     }
-    if !witness.has_capture {
-        for call in &witness.trace.calls {
-            write_line(out, &KERNEL_TRANSACTION.of((&witness.trace, call)))?;
+    if !results.has_capture {
+        for call in &results.trace.calls {
+            write_line(out, &KERNEL_TRANSACTION.of((&results.trace, call)))?;
         }
     }
     Ok(())

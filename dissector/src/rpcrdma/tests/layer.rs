@@ -552,17 +552,3 @@ fn route_leads_from_caller_to_other_host() {
         assert_eq!(layer.ended[0].route, expected);
     }
 }
-
-/// The TCP segment with the first RDMA operation also acknowledges the call. That shows nothing of
-/// the time in which the call arrived.
-#[test]
-fn ack_in_first_write_does_not_acknowledge_call() {
-    let mut layer = Layer::new(NOTHING, Observe::Nothing);
-    let chunk = segment(1, 64, 0);
-    let call = layer.send(CLIENT, &call_with(1, &[chunk])).1.unwrap();
-    layer.seen.time = layer.seen.time.plus(1_000);
-    assert!(layer.write(chunk));
-    layer.transactions.note_acknowledged(call, layer.seen, &layer.peers);
-    layer.send(SERVER, &msg(1, 1));
-    assert_eq!(layer.ended[0].timing.acknowledged, None);
-}
