@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the package fleet/ on a cluster of two workers, on 100 captures made from the samples.
+"""Runs the package fleet/ on a cluster of two workers, on 60 captures made from the samples.
 
     tests/fleet.py RDMASCOPE        requires the packages duckdb and pyspark, and Java
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "fleet"))
 # The large sample would take as long as all others together.
 SAMPLES = sorted(path for path in (ROOT / "samples").glob("*.pcap") if path.stat().st_size < 1_300_000)
-CAPTURES = 100
+CAPTURES = 60
 NODES = 20
 KILL_AFTER = 20
 HOUR = 3600
