@@ -257,8 +257,8 @@ pub struct Details {
     /// The directory entries that READDIRPLUS or READDIR returned with file handles. For a
     /// COMPOUND, those of its first READDIR.
     pub entries: Vec<Entry>,
-    /// Facts about state that outlives the COMPOUND: at most [`StateFact::MOST`], those of the
-    /// arguments first.
+    /// Facts about state that outlives the COMPOUND, in the order of their operations, those of the
+    /// arguments of an operation first: at most [`StateFact::MOST`].
     pub states: Vec<StateFact>,
     /// The bytes of names and file handles, which [`Text`] refers to.
     pub arena: Vec<u8>,

@@ -44,7 +44,6 @@ pub struct States {
     pub(super) early: VecDeque<(Key, Early)>,
     /// The time that the capture has reached.
     latest: Time,
-    facts: Vec<StateFact>,
 }
 
 /// The facts kept about a connection.
@@ -324,11 +323,7 @@ impl States {
         if details.states.is_empty() {
             return;
         }
-        let mut all_facts = core::mem::take(&mut self.facts);
-        all_facts.clear();
-        all_facts.extend_from_slice(&details.states);
-        all_facts.sort_by_key(|fact| fact.operation);
-        let mut rest = &all_facts[..];
+        let mut rest = &details.states[..];
         let (mut current, mut saved) = (Current::default(), Current::default());
         // Lifetimes of files whose handles are not known yet.
         let mut nameless: Vec<(u64, u64)> = Vec::new();
@@ -397,7 +392,6 @@ impl States {
                 nameless.extend((begins..self.table.next_number()).map(|number| (scope, number)));
             }
         }
-        self.facts = all_facts;
     }
 
     /// Processes an operation of a client.

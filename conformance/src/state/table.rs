@@ -36,8 +36,6 @@ pub(crate) struct StateTable {
     locks: Grants<Range>,
     /// Opens and delegations of clients with a known client ID.
     shares: Grants<Share>,
-    /// The facts of the transaction that ends, by operation.
-    facts: Vec<StateFact>,
 }
 
 /// A session.
@@ -110,7 +108,6 @@ impl StateTable {
             + slots
             + self.stateids.allocation_size()
             + self.order.len() * size_of::<Key>()
-            + size_of_val(&self.facts[..])
             + self.locks.footprint()
             + self.shares.footprint()
     }
@@ -213,12 +210,7 @@ impl StateTable {
     /// Processes the operations of a COMPOUND.
     fn compound(&mut self, scope: Option<u64>, context: &Context<'_>, faults: &mut Vec<Fault>) {
         let details = &context.transaction.details;
-        let mut facts = core::mem::take(&mut self.facts);
-        facts.clear();
-        facts.extend_from_slice(&details.states);
-        // Facts of the arguments precede those of the results.
-        facts.sort_by_key(|fact| fact.operation);
-        for group in facts.chunk_by(|one, other| one.operation == other.operation) {
+        for group in details.states.chunk_by(|one, other| one.operation == other.operation) {
             let Some(operation) = details.operations.get(usize::from(group[0].operation)) else { break };
             let (OperationKind::Nfs4(kind), Some(status)) = (operation.kind, operation.status) else {
                 continue;
@@ -238,7 +230,6 @@ impl StateTable {
                 _ => {}
             }
         }
-        self.facts = facts;
     }
 
     /// Processes CREATE_SESSION, DESTROY_SESSION and DESTROY_CLIENTID.

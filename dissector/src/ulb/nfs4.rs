@@ -106,31 +106,43 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
     let count = payload.u32()?;
     details.answered = Some(count);
     let count = count as usize;
-    for index in 0..count {
-        let code = payload.u32()?;
-        let status_at = payload.reader().position();
-        let found = O::of(code);
-        let mut unkept = None;
-        // The server answers an operation that it does not know with OP_ILLEGAL (RFC 7530, section
-        // 16.2).
-        let kind = found.map_or(OperationKind::Unknown(code), Into::into);
-        let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
-        let Details { operations, arena, backchannel, session, entries, states, .. } = &mut *details;
-        let (operation, place) = match operations.get(index) {
-            Some(operation) if called(operation) => (&mut operations[index], Some(index)),
-            _ => add(operations, &mut unkept, kind),
-        };
-        let facts = Facts::new(states, place);
-        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries, facts);
-        match found {
-            Some(found) => found.row().results(&mut walk)?,
-            None => unknown(&mut walk)?,
-        }
-        // The first failing operation is the last result (RFC 7530, section 16.2), so a failure
-        // followed by another result is malformed.
-        if operation.status != Some(0) && index + 1 < count {
-            return Err(Stop::malformed(payload.reader().layer(), status_at));
-        }
+    let outcome = (0..count).try_for_each(|index| result::<O>(index, count, payload, details));
+    // The facts of the arguments are in order already.
+    details.states.sort_by_key(|fact| fact.operation);
+    outcome
+}
+
+/// Walks the result at `index` of `count` results.
+#[inline]
+fn result<O: Operations>(
+    index: usize,
+    count: usize,
+    payload: &mut Payload<'_>,
+    details: &mut Details,
+) -> Outcome {
+    let code = payload.u32()?;
+    let status_at = payload.reader().position();
+    let found = O::of(code);
+    let mut unkept = None;
+    // The server answers an operation that it does not know with OP_ILLEGAL (RFC 7530, section
+    // 16.2).
+    let kind = found.map_or(OperationKind::Unknown(code), Into::into);
+    let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
+    let Details { operations, arena, backchannel, session, entries, states, .. } = details;
+    let (operation, place) = match operations.get(index) {
+        Some(operation) if called(operation) => (&mut operations[index], Some(index)),
+        _ => add(operations, &mut unkept, kind),
+    };
+    let facts = Facts::new(states, place);
+    let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries, facts);
+    match found {
+        Some(found) => found.row().results(&mut walk)?,
+        None => unknown(&mut walk)?,
+    }
+    // The first failing operation is the last result (RFC 7530, section 16.2), so a failure
+    // followed by another result is malformed.
+    if operation.status != Some(0) && index + 1 < count {
+        return Err(Stop::malformed(payload.reader().layer(), status_at));
     }
     Ok(())
 }

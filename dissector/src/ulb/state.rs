@@ -1,9 +1,10 @@
 //! Facts about state that outlives its COMPOUND: client IDs, sessions, stateids and their
 //! permissions.
 //!
-//! The facts of a transaction are in one list, those of the arguments before those of the results.
-//! Each has the index of its operation, which has the status. A consumer must check both: a failed
-//! operation does not change the state that it names.
+//! The facts of a transaction are in one list, in the order of their operations, and for each
+//! operation those of the arguments before those of the results. Each has the index of its
+//! operation, which has the status. A consumer must check both: a failed operation does not change
+//! the state that it names.
 //!
 //! A `stateid4` is a sequence number and twelve bytes. The twelve bytes are the identity; the
 //! number increases with each change (RFC 8881, section 8.2.2; RFC 7530, section 9.1.4.2).

@@ -185,7 +185,7 @@ fn facts_name_their_operations_and_are_cleared_with_them() {
     let places = |details: &Details| details.states.iter().map(|fact| fact.operation).collect::<Vec<_>>();
     assert_eq!(places(&details), [2, 3]);
     answered(COMPOUND, &mut details, "10025 '' 4 53 0 #16 1 0 0 9 0 22 0 4 0 2 0 0 5 25 10025", &[]);
-    assert_eq!(places(&details), [2, 3, 2]);
+    assert_eq!(places(&details), [2, 2, 3], "those of the result of CLOSE are beside its arguments");
     details.clear();
     assert!(details.states.is_empty());
     // The facts of a result for another operation belong to the operation that was added.
