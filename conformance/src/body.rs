@@ -4,6 +4,7 @@ use super::check::{Check, Checked, Findings, View};
 use super::chunks::{self, bodies, read, write};
 use super::finding::{Finding, Value};
 use super::header;
+use super::judged::{by_caller, paired};
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::transaction::{Chunk, Message, Part, Transaction};
@@ -240,8 +241,7 @@ fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings
     {
         return;
     }
-    let by = view.caller(transaction.direction);
-    let finding = |words| Finding::new(words).by(by).of(transaction).message(call);
+    let finding = |words| by_caller(transaction, view, words);
     findings.add(describe(&fault, "the arguments", finding));
 }
 
@@ -271,12 +271,12 @@ fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     if !is_known || !is_conveyed {
         return;
     }
-    let finding = |words| chunks::by_answerer(transaction, view, words);
+    let finding = |words| paired(transaction, view, words);
     let subject = match transaction.rpc_status {
         Some(status) if status.has_no_results() => "a reply that has no results",
         _ => "the results",
     };
-    findings.add(chunks::paired(transaction, view, describe(&fault, subject, finding)));
+    findings.add(describe(&fault, subject, finding));
 }
 
 /// Whether arguments and results of a transaction were read.
@@ -295,15 +295,14 @@ fn compound_results(transaction: &Transaction, view: &View<'_>, findings: &mut F
             (format!("status {found}, but the last result has {last}"), found, last)
         }
     };
-    let finding = chunks::by_answerer(transaction, view, words);
-    let finding = finding.values(Value::Count(found.into()), Value::Count(allowed.into()));
-    findings.add(chunks::paired(transaction, view, finding));
+    findings.add(
+        paired(transaction, view, words).values(Value::Count(found.into()), Value::Count(allowed.into())),
+    );
 }
 
 fn compound_tag(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.details.returns_tag == Some(false) && is_read(transaction) {
-        let finding = chunks::by_answerer(transaction, view, "a reply with another tag than its call".into());
-        findings.add(chunks::paired(transaction, view, finding));
+        findings.add(paired(transaction, view, "a reply with another tag than its call"));
     }
 }
 
@@ -316,17 +315,13 @@ fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
     let operations = transaction.details.operations.iter().filter(is_own);
     for (operation, (found, most)) in operations.filter_map(|it| Some((it, exceeds(it)?))) {
         let words = format!("{} of {most} bytes was answered with a count of {found}", operation.name());
-        let finding = chunks::by_answerer(transaction, view, words);
-        let finding = finding.values(Value::Bytes(found), Value::Bytes(most));
-        findings.add(chunks::paired(transaction, view, finding));
+        findings.add(paired(transaction, view, words).values(Value::Bytes(found), Value::Bytes(most)));
     }
     let listings = transaction.details.operations.iter().filter(|_| is_read(transaction));
     for (operation, (found, most)) in listings.filter_map(|it| Some((it, exceeds_entries(it)?))) {
         let words =
             format!("{} of {most} bytes was answered with {found} bytes of entries", operation.name());
-        let finding = chunks::by_answerer(transaction, view, words);
-        let finding = finding.values(Value::Bytes(found), Value::Bytes(most));
-        findings.add(chunks::paired(transaction, view, finding));
+        findings.add(paired(transaction, view, words).values(Value::Bytes(found), Value::Bytes(most)));
     }
 }
 
@@ -336,9 +331,7 @@ fn result_stable(transaction: &Transaction, view: &View<'_>, findings: &mut Find
     for (found, requested) in operations.filter_map(stable) {
         let [found, requested] = [found, requested].map(|value| NAMES[usize::from(value)]);
         let words = format!("a WRITE that asked for {requested} was committed as {found}");
-        let finding = chunks::by_answerer(transaction, view, words);
-        let finding = finding.values(Value::Name(found), Value::Name(requested));
-        findings.add(chunks::paired(transaction, view, finding));
+        findings.add(paired(transaction, view, words).values(Value::Name(found), Value::Name(requested)));
     }
 }
 
@@ -355,9 +348,9 @@ fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
         && has_own_reads(transaction, call)
         && chunks::room::has_to_take(transaction, call);
     if is_correct {
-        let words = "GARBAGE_ARGS in answer to a call whose arguments can be read".into();
-        let finding = chunks::by_answerer(transaction, view, words)
-            .values(Value::Name("GARBAGE_ARGS"), Value::Name("SUCCESS"));
-        findings.add(chunks::paired(transaction, view, finding));
+        let words = "GARBAGE_ARGS in answer to a call whose arguments can be read";
+        findings.add(
+            paired(transaction, view, words).values(Value::Name("GARBAGE_ARGS"), Value::Name("SUCCESS")),
+        );
     }
 }

@@ -479,14 +479,14 @@ fn first_reply(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Finding
 
 fn grant_of_zero(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     if sent.grant() == Some(0) {
-        let finding = sent.finding(view, "a reply that grants no credits".to_owned());
+        let finding = sent.finding(view, "a reply that grants no credits");
         findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
     }
 }
 
 fn request_for_zero(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     if sent.request() == Some(0) {
-        let finding = sent.finding(view, "a call that asks for no credits".to_owned());
+        let finding = sent.finding(view, "a call that asks for no credits");
         findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
     }
 }

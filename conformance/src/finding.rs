@@ -175,12 +175,6 @@ impl Finding {
         self.frames([send.first.frame, send.seen.frame])
     }
 
-    /// Adds the last packets of the call and the reply to its evidence.
-    pub fn ends(self, transaction: &Transaction) -> Finding {
-        let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
-        self.frames(messages.map(|message| message.seen.frame))
-    }
-
     /// Adds the first and the last packet of this message to its evidence.
     pub fn message(self, message: &Message) -> Finding {
         self.frames([message.first.frame, message.seen.frame])

@@ -1,7 +1,7 @@
 //! Inline thresholds (RFC 8166, section 3.3.2; RFC 8797).
 
 use super::check::{Check, Checked, Findings, View};
-use super::finding::{Finding, Value};
+use super::finding::Value;
 use super::judged::Judged as _;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
@@ -48,10 +48,7 @@ fn threshold(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
         return;
     }
     findings.add(
-        Finding::new(format!("a Send of {length} bytes where the inline threshold is {threshold}"))
-            .by(sent.from)
-            .about(sent.direction(view), sent.xid())
-            .send(sent.send)
+        sent.finding(view, format!("a Send of {length} bytes where the inline threshold is {threshold}"))
             .values(Value::Bytes(length.into()), Value::Bytes(threshold.into()))
             .unless(known.is_none()),
     );

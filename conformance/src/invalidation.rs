@@ -2,7 +2,7 @@
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
-use super::judged::Judged as _;
+use super::judged::{Judged as _, on_answer};
 use super::known::{Known, Memory};
 use super::memory::{AdvertisedMemory, is_close};
 use super::rule::{Document, Level, Source, Unseen};
@@ -244,10 +244,7 @@ fn call(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     };
     let is_long = sent.header.is_none_or(|header| header.procedure != Procedure::Msg);
     findings.add(
-        Finding::new(format!("a call that invalidates handle {rkey}"))
-            .by(sent.from)
-            .about(sent.direction(view), sent.xid())
-            .send(sent.send)
+        sent.finding(view, format!("a call that invalidates handle {rkey}"))
             .values(Value::Name("Send with Invalidate"), Value::Name("Send"))
             .unless(is_long),
     );
@@ -266,12 +263,9 @@ fn handle(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findi
         let lacks = view.memory.1.may_lack(view, caller, transaction)
             || call.stop.is_some()
             || call.missing.iter().any(|missing| missing.part == Part::Send);
+        let message = format!("a reply that invalidates handle {rkey}, which its call did not advertise");
         findings.add(
-            Finding::new(format!("a reply that invalidates handle {rkey}, which its call did not advertise"))
-                .by(answerer)
-                .of(transaction)
-                .message(call)
-                .message(reply)
+            on_answer(transaction, view, message)
                 .observed(Value::Hexadecimal(rkey.0.into()))
                 .rests_on(Basis::Pairing(caller))
                 .unless(lacks),

@@ -1,11 +1,11 @@
-//! Accessors of rules on a Send reported by the engine.
+//! Findings about the Sends and transactions that the engine reports, and accessors of rules on a
+//! Send.
 
-use super::finding::Finding;
+use super::finding::{Basis, Finding};
 use super::known::Known;
 use alloc::string::String;
-use rdmascope_dissector::observation::Kind;
-use rdmascope_dissector::observation::Sent;
-use rdmascope_dissector::transaction::Direction;
+use rdmascope_dissector::observation::{Kind, Sent};
+use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_wire::Xid;
 
 /// A Send as rules read it.
@@ -23,7 +23,7 @@ pub(crate) trait Judged {
     fn grant(&self) -> Option<u32>;
 
     /// A finding against its sender, with its packets as evidence.
-    fn finding(&self, known: &Known, message: String) -> Finding;
+    fn finding(&self, known: &Known, message: impl Into<String>) -> Finding;
 }
 
 impl Judged for Sent<'_> {
@@ -48,7 +48,46 @@ impl Judged for Sent<'_> {
         self.header.filter(|_| self.is_explicit && answers).map(|header| header.credits)
     }
 
-    fn finding(&self, known: &Known, message: String) -> Finding {
+    fn finding(&self, known: &Known, message: impl Into<String>) -> Finding {
         Finding::new(message).by(self.from).about(self.direction(known), self.xid()).send(self.send)
     }
+}
+
+/// A finding about a transaction, with call and reply as evidence.
+pub(crate) fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
+    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    messages.fold(Finding::new(message).of(transaction), Finding::message)
+}
+
+/// A finding against the caller, with the call as evidence.
+pub(crate) fn by_caller(transaction: &Transaction, known: &Known, message: impl Into<String>) -> Finding {
+    let finding = Finding::new(message).by(known.caller(transaction.direction)).of(transaction);
+    transaction.call.iter().fold(finding, Finding::message)
+}
+
+/// A finding against the answerer, with the reply as evidence.
+pub(crate) fn by_answerer(transaction: &Transaction, known: &Known, message: impl Into<String>) -> Finding {
+    let finding = Finding::new(message).by(known.answerer(transaction.direction)).of(transaction);
+    transaction.reply.iter().fold(finding, Finding::message)
+}
+
+/// A finding against the answerer, with call and reply as evidence.
+pub(crate) fn on_answer(transaction: &Transaction, known: &Known, message: impl Into<String>) -> Finding {
+    about(transaction, message).by(known.answerer(transaction.direction))
+}
+
+/// A finding against the answerer that depends on the reply answering its call.
+pub(crate) fn paired(transaction: &Transaction, known: &Known, message: impl Into<String>) -> Finding {
+    on_answer(transaction, known, message)
+        .rests_on(Basis::Pairing(known.caller(transaction.direction)))
+        .unless(transaction.lossy)
+}
+
+/// A finding against the answerer, with the last packets of call and reply as evidence.
+pub(crate) fn about_reply(transaction: &Transaction, known: &Known, message: impl Into<String>) -> Finding {
+    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    Finding::new(message)
+        .by(known.answerer(transaction.direction))
+        .of(transaction)
+        .frames(messages.map(|message| message.seen.frame))
 }

@@ -11,6 +11,7 @@
 use super::check::{Check, Checked, Findings, View};
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
+use super::judged::on_answer;
 use super::known::{Known, Memory};
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::collections::VecDeque;
@@ -678,11 +679,7 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
             written"
     );
     findings.add(
-        Finding::new(message)
-            .by(answerer)
-            .of(transaction)
-            .message(call)
-            .message(reply)
+        on_answer(transaction, view, message)
             .values(Value::Bytes(claimed - bytes.min(claimed)), Value::Bytes(claimed))
             .unless(lacks),
     );
@@ -691,7 +688,7 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
 fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     /// The most roundup padding of a chunk.
     const PADDING: u64 = 3;
-    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) else { return };
     let succeeded = transaction.rpc_status == Some(rpc::Status::Success) && transaction.status == Some(0);
     if transaction.memory_unseen
         || call.read_chunks.is_empty()
@@ -717,17 +714,14 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
     let lacks = view.memory.may_lack(view, answerer, transaction)
         || call.stop.is_some()
         || view.memory.is_shared(caller, transaction.xid);
-    findings.add(
-        Finding::new(format!(
-            "success, but only {requested} of {length} bytes in Read chunks were \
+    let message = format!(
+        "success, but only {requested} of {length} bytes in Read chunks were \
             requested"
-        ))
-        .by(answerer)
-        .of(transaction)
-        .message(call)
-        .message(reply)
-        .values(Value::Bytes(requested), Value::Bytes(length))
-        .unless(lacks),
+    );
+    findings.add(
+        on_answer(transaction, view, message)
+            .values(Value::Bytes(requested), Value::Bytes(length))
+            .unless(lacks),
     );
 }
 

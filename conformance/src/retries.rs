@@ -4,6 +4,7 @@
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
+use super::judged::about_reply;
 use super::known::{Known, Memory};
 use super::reconnection::Place;
 use super::rpc::EarlierCalls;
@@ -199,15 +200,9 @@ fn executed_twice(transaction: &Transaction, view: &View<'_, Read>, findings: &m
     let procedure = transaction.procedure;
     let status =
         procedure.and_then(|called| ulb::status_name(called.program, called.version, status)).unwrap_or("");
-    findings.add(
-        Finding::new(format!(
-            "{name} that was sent again gives {status}: the server did not remember its first \
+    let message = format!(
+        "{name} that was sent again gives {status}: the server did not remember its first \
                 reply"
-        ))
-        .by(view.answerer(transaction.direction))
-        .of(transaction)
-        .ends(transaction)
-        .frames([first])
-        .observed(Value::Name(status)),
     );
+    findings.add(about_reply(transaction, view, message).frames([first]).observed(Value::Name(status)));
 }

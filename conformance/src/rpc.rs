@@ -6,7 +6,7 @@
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::header::fault::fault_of;
-use super::judged::Judged as _;
+use super::judged::{Judged as _, about_reply};
 use super::known::{Known, Memory};
 use super::memory::AdvertisedMemory;
 use super::rule::{Document, Level, Source, Unseen};
@@ -15,7 +15,6 @@ use super::unmatched::UnmatchedMessages;
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::frame::Address;
@@ -628,11 +627,6 @@ fn credential(transaction: &Transaction, view: &View<'_, Read>, findings: &mut F
     }
 }
 
-/// A finding about a reply, with its evidence.
-fn about_reply(transaction: &Transaction, view: &View<'_, Read>, message: String) -> Finding {
-    Finding::new(message).by(view.answerer(transaction.direction)).of(transaction).ends(transaction)
-}
-
 fn reply_status(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (message, found) = match transaction.rpc_status {
         Some(rpc::Status::UnknownAccepted(found)) => (format!("a reply with accept_stat {found}"), found),
@@ -641,11 +635,8 @@ fn reply_status(transaction: &Transaction, view: &View<'_, Read>, findings: &mut
             (format!("a reply with auth_stat {found}"), found)
         }
         None if is_unreadable(transaction) => {
-            findings.add(about_reply(
-                transaction,
-                view,
-                "a reply whose reply_stat is neither 0 nor 1".to_owned(),
-            ));
+            let message = "a reply whose reply_stat is neither 0 nor 1";
+            findings.add(about_reply(transaction, view, message));
             return;
         }
         _ => return,

@@ -11,15 +11,13 @@ pub(crate) mod offloads;
 pub(crate) mod table;
 
 use super::check::{Check, Checked, Findings, View};
-use super::chunks;
 use super::finding::{Finding, Value, plural};
+use super::judged::{about_reply, by_caller, paired};
 use super::known::{Known, Memory};
 use super::memory::AdvertisedMemory;
 use super::reverse::Backchannel;
 use super::rule::{Document, Level, Source, Unseen};
-use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use offloads::Offload;
 use rdmascope_dissector::connection::Connection;
@@ -265,17 +263,13 @@ fn report(kind: Kind, view: &View<'_, Read>, findings: &mut Findings<'_>) {
 /// The finding on a result of SEQUENCE or CB_SEQUENCE that differs from its arguments, which are
 /// correct.
 fn other_result(transaction: &Transaction, known: &Known, requested: Sequence, given: Sequence) -> Fault {
-    let about = |words: String| {
-        chunks::paired(transaction, known, Finding::new(words).of(transaction))
-            .by(known.answerer(transaction.direction))
-    };
     let number = |name, given: u32, requested: u32| {
-        let finding = about(format!("a result for {name} {given} to a request with {name} {requested}"));
-        finding.values(Value::Count(given.into()), Value::Count(requested.into()))
+        let words = format!("a result for {name} {given} to a request with {name} {requested}");
+        paired(transaction, known, words).values(Value::Count(given.into()), Value::Count(requested.into()))
     };
     let finding = match () {
         () if requested.session != given.session => {
-            about("a result for another session than that of the request".to_owned())
+            paired(transaction, known, "a result for another session than that of the request")
         }
         () if requested.slot != given.slot => number("slot", given.slot, requested.slot),
         () => number("sequence ID", given.number, requested.number),
@@ -302,20 +296,15 @@ fn lacks_sequence(transaction: &Transaction) -> Option<&Operation> {
 }
 
 fn sequence_first(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let (Some(first), Some(call)) = (lacks_sequence(transaction), &transaction.call) else { return };
+    let (Some(first), Some(_)) = (lacks_sequence(transaction), &transaction.call) else { return };
     let count = transaction.details.called.unwrap_or_default();
     let words = format!(
         "a COMPOUND of {count} operation{} that begins with {}",
         plural(count as usize),
         first.name()
     );
-    findings.add(
-        Finding::new(words)
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
-            .values(Value::Name(first.name()), Value::Name("SEQUENCE")),
-    );
+    findings
+        .add(by_caller(transaction, view, words).values(Value::Name(first.name()), Value::Name("SEQUENCE")));
 }
 
 /// csr_sequence and csa_sequence of a CREATE_SESSION, if they differ.
@@ -330,14 +319,10 @@ fn create_sequence(transaction: &Transaction, view: &View<'_, Read>, findings: &
     let operations = transaction.details.operations.iter();
     if operations.filter(|operation| operation.kind == OperationKind::Nfs4(Nfs4::CreateSession)).count() == 1
     {
+        let message = format!("CREATE_SESSION with sequence number {requested} was answered with {given}");
         findings.add(
-            Finding::new(format!(
-                "CREATE_SESSION with sequence number {requested} was answered with {given}"
-            ))
-            .by(view.answerer(transaction.direction))
-            .of(transaction)
-            .ends(transaction)
-            .values(Value::Count(given.into()), Value::Count(requested.into())),
+            about_reply(transaction, view, message)
+                .values(Value::Count(given.into()), Value::Count(requested.into())),
         );
     }
 }

@@ -7,8 +7,9 @@ mod tables;
 mod tests;
 
 use super::check::{Check, Checked, Findings, View};
-use super::chunks::{self, bodies};
+use super::chunks::bodies;
 use super::finding::Value;
+use super::judged::paired;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use alloc::string::String;
@@ -135,8 +136,7 @@ fn of_version(transaction: &Transaction, view: &View<'_>, findings: &mut Finding
         Fault::Obsolete => format!("{} returns a status that is obsolete in {version}", operation.name()),
     };
     let observed = name_of(transaction, status).map_or(Value::Count(status.into()), Value::Name);
-    let finding = chunks::by_answerer(transaction, view, words).observed(observed);
-    findings.add(chunks::paired(transaction, view, finding));
+    findings.add(paired(transaction, view, words).observed(observed));
 }
 
 /// Words for an error that a table does not list. A server that does not know an operation answers
@@ -165,7 +165,6 @@ fn of_operation(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
     let error = name.trim_start_matches("NFS4ERR_");
     if let Some(table) = tables::excluding(operation.kind, minor_version, error) {
         let words = words_of(operation, error, table);
-        let finding = chunks::by_answerer(transaction, view, words).observed(Value::Name(name));
-        findings.add(chunks::paired(transaction, view, finding));
+        findings.add(paired(transaction, view, words).observed(Value::Name(name)));
     }
 }

@@ -3,11 +3,11 @@
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
-use super::super::judged::Judged as _;
+use super::super::judged::{Judged as _, by_caller, paired};
 use super::super::known::{Known, Memory};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::bodies::{MOST_SEGMENTS, is_bound, is_called, is_nfs4, is_read, results};
-use super::lists::{both, by_answerer, by_caller, call, paired};
+use super::lists::{both, call};
 use super::{read, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
@@ -346,9 +346,10 @@ fn argument_accepted(transaction: &Transaction, view: &View<'_, BindingMemory>, 
         "SUCCESS in answer to a call with a Read chunk at Position {}, where no DDP-eligible argument begins",
         call.read_chunks[index].position
     );
-    let finding = by_answerer(transaction, view, message)
-        .values(Value::Name("SUCCESS"), Value::Words("ERR_CHUNK or GARBAGE_ARGS".to_owned()));
-    findings.add(paired(transaction, view, finding));
+    findings.add(
+        paired(transaction, view, message)
+            .values(Value::Name("SUCCESS"), Value::Words("ERR_CHUNK or GARBAGE_ARGS".to_owned())),
+    );
 }
 
 fn result(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
@@ -372,8 +373,7 @@ fn result(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &
         }
         let message =
             format!("Write chunk {} was returned with {bytes} bytes, but holds no result", index + 1);
-        let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
-        findings.add(paired(transaction, view, finding));
+        findings.add(paired(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0)));
     }
 }
 
@@ -465,8 +465,7 @@ fn reduced(
     let bytes: u64 = reply.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum();
     if bytes > 0 {
         let message = format!("{bytes} bytes in Write chunks of {}", names[1]);
-        let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
-        findings.add(paired(transaction, view, finding));
+        findings.add(paired(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0)));
     }
 }
 
@@ -478,8 +477,7 @@ fn retry(sent: &Sent<'_>, view: &View<'_, BindingMemory>, findings: &mut Finding
     let mut refused = view.memory.refused.iter().rev();
     if let Some(earlier) = refused.find(|earlier| (earlier.caller, earlier.xid) == (sent.from, xid)) {
         let words = format!("a call with the XID of one that was answered with {}", earlier.with);
-        let finding = Finding::new(words).by(sent.from).about(sent.direction(view), xid).send(sent.send);
-        let finding = finding.observed(Value::Hexadecimal(xid.0.into()));
+        let finding = sent.finding(view, words).observed(Value::Hexadecimal(xid.0.into()));
         findings.add(finding.frames([earlier.call.frame, earlier.answer.frame]));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::Value;
+use super::super::judged::by_caller;
 use super::super::rule::{Document, Level, Source, Unseen};
-use super::lists::{by_caller, call};
+use super::lists::call;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -2,9 +2,10 @@
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Basis, Finding, Value, plural};
+use super::super::judged::{by_answerer, by_caller};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::bodies;
-use super::lists::{by_answerer, by_caller, call, reply};
+use super::lists::{call, reply};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -329,13 +330,9 @@ fn position_zero(transaction: &Transaction, view: &View<'_>, findings: &mut Find
     let Some(call) = call(transaction).filter(|call| call.procedure == Procedure::Msg) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position == 0) {
         let bytes = Segment::total(&chunk.segments);
+        let message = format!("a Position Zero Read chunk of {bytes} bytes with RDMA_MSG");
         findings.add(
-            by_caller(
-                transaction,
-                view,
-                format!("a Position Zero Read chunk of {bytes} bytes with RDMA_MSG"),
-            )
-            .values(Value::Name("RDMA_MSG"), Value::Name("RDMA_NOMSG")),
+            by_caller(transaction, view, message).values(Value::Name("RDMA_MSG"), Value::Name("RDMA_NOMSG")),
         );
     }
 }

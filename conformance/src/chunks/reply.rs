@@ -3,8 +3,9 @@
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
+use super::super::judged::{by_answerer, by_caller, paired};
 use super::super::rule::{Document, Level, Source, Unseen};
-use super::lists::{both, by_answerer, by_caller, call, listed, paired, reply};
+use super::lists::{both, call, listed, reply};
 use super::unoffered::Unoffered;
 use super::{binding, memory, read, room, unoffered, write};
 use alloc::borrow::ToOwned;
@@ -179,16 +180,13 @@ fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, fin
     if let Some(call) = call(transaction).filter(|call| lacks_stream(call, false)) {
         let listed =
             if call.read_chunks.is_empty() { "no Read chunk" } else { "no Position Zero Read chunk" };
-        findings.add(
-            by_caller(
-                transaction,
-                view,
-                format!(
-                    "a call by RDMA_NOMSG with {listed} that holds \
+        let message = format!(
+            "a call by RDMA_NOMSG with {listed} that holds \
                 any bytes"
-                ),
-            )
-            .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
+        );
+        findings.add(
+            by_caller(transaction, view, message)
+                .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
         );
     }
     // read-chunk-in-reply reports a Read chunk at another Position than zero.
@@ -285,8 +283,7 @@ fn not_returned(transaction: &Transaction, view: &View<'_, Unoffered>, findings:
             "a reply by {} without the Reply chunk of {bytes} bytes that was offered",
             reply.procedure
         );
-        let finding = by_answerer(transaction, view, message);
-        findings.add(paired(transaction, view, finding.values(Value::Name("none"), segments_of(offered))));
+        findings.add(paired(transaction, view, message).values(Value::Name("none"), segments_of(offered)));
     }
 }
 
@@ -295,8 +292,7 @@ fn not_offered(transaction: &Transaction, view: &View<'_, Unoffered>, findings: 
     if let (None, Some(returned)) = (&call.reply_chunk, &reply.reply_chunk) {
         let bytes = Segment::total(&returned.segments);
         let message = format!("a reply with a Reply chunk of {bytes} bytes to a call without one");
-        let finding = by_answerer(transaction, view, message);
-        findings.add(paired(transaction, view, finding.values(segments_of(returned), Value::Name("none"))));
+        findings.add(paired(transaction, view, message).values(segments_of(returned), Value::Name("none")));
     }
 }
 
@@ -349,6 +345,6 @@ fn refused(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut
         Some(room) => format!("ERR_CHUNK to a call with a Reply chunk of {room} bytes"),
         None => "ERR_CHUNK to a call without a Reply chunk".to_owned(),
     };
-    let finding = by_caller(transaction, view, message).observed(Value::Bytes(room.unwrap_or(0)));
-    findings.add(paired(transaction, view, finding));
+    let finding = paired(transaction, view, message).by(view.caller(transaction.direction));
+    findings.add(finding.observed(Value::Bytes(room.unwrap_or(0))));
 }

@@ -2,9 +2,10 @@
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Value, plural};
+use super::super::judged::{by_caller, paired};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::bodies;
-use super::lists::{both, by_answerer, by_caller, call, paired};
+use super::lists::{both, call};
 use alloc::format;
 use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
@@ -248,9 +249,10 @@ fn count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
         return;
     }
     let message = format!("a reply with {returned} Write chunk{} to a call with {offered}", plural(returned));
-    let finding = by_answerer(transaction, view, message)
-        .values(Value::Count(returned as u64), Value::Count(offered as u64));
-    findings.add(paired(transaction, view, finding));
+    findings.add(
+        paired(transaction, view, message)
+            .values(Value::Count(returned as u64), Value::Count(offered as u64)),
+    );
 }
 
 fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
@@ -265,8 +267,7 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
                         continue;
                     }
                     let message = format!("{name} was returned empty");
-                    findings
-                        .add(paired(transaction, view, by_answerer(transaction, view, message)).unless(true));
+                    findings.add(paired(transaction, view, message).unless(true));
                     continue;
                 }
                 let message = format!(
@@ -275,7 +276,7 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
                     plural(is.len()),
                     was.len()
                 );
-                by_answerer(transaction, view, message)
+                paired(transaction, view, message)
                     .values(Value::Count(is.len() as u64), Value::Count(was.len() as u64))
             }
             Fault::Other(index) => {
@@ -286,12 +287,12 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
                     words(&is[index]),
                     words(&was[index])
                 );
-                by_answerer(transaction, view, message)
+                paired(transaction, view, message)
                     .values(Value::Words(words(&is[index])), Value::Words(words(&was[index])))
             }
             Fault::Longer(_) | Fault::Gap(_) => continue,
         };
-        findings.add(paired(transaction, view, finding));
+        findings.add(finding);
     }
 }
 
@@ -301,9 +302,9 @@ fn growth(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_
         let Fault::Longer(index) = fault else { continue };
         let (is, was) = (returned.segments[index].length, offered.segments[index].length);
         let message = format!("segment {} of {name} was returned with {is} bytes, but has {was}", index + 1);
-        let finding =
-            by_answerer(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into()));
-        findings.add(paired(transaction, view, finding));
+        findings.add(
+            paired(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into())),
+        );
     }
 }
 
@@ -317,9 +318,9 @@ fn filling(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
                 are used",
             index + 1
         );
-        let finding =
-            by_answerer(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into()));
-        findings.add(paired(transaction, view, finding));
+        findings.add(
+            paired(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into())),
+        );
     }
 }
 
@@ -384,17 +385,14 @@ fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findin
                 are not in the stream either"
         );
         let allowed = Value::Words(format!("{} to {needed} bytes", needed.saturating_sub(3)));
-        let finding = by_answerer(transaction, view, message);
-        findings.add(paired(transaction, view, finding.values(Value::Bytes(0), allowed)));
+        findings.add(paired(transaction, view, message).values(Value::Bytes(0), allowed));
     }
     for (item, index, bytes) in moved(transaction, call, reply) {
         let count = u64::from(item.length);
         if bytes != count && bytes != round_up(count) && !bodies::is_sealed(transaction) {
             let message =
                 format!("{} was returned with {bytes} bytes for an item of {count}", ChunkName(Some(index)));
-            let finding = by_answerer(transaction, view, message);
-            let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
-            findings.add(paired(transaction, view, finding));
+            findings.add(paired(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(count)));
         }
     }
 }
@@ -413,9 +411,7 @@ fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
                 "{} was returned with {bytes} bytes for an item of {count} and its padding",
                 ChunkName(Some(index))
             );
-            let finding = by_answerer(transaction, view, message);
-            let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
-            findings.add(paired(transaction, view, finding));
+            findings.add(paired(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(count)));
         }
     }
 }
@@ -432,12 +428,8 @@ fn written_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Fi
             "{written} bytes written for {returned} that the reply returns: the padding \
                 was written too"
         );
-        let finding = by_answerer(transaction, view, message);
-        findings.add(paired(
-            transaction,
-            view,
-            finding.values(Value::Bytes(written), Value::Bytes(returned)),
-        ));
+        findings
+            .add(paired(transaction, view, message).values(Value::Bytes(written), Value::Bytes(returned)));
     }
 }
 
@@ -492,9 +484,10 @@ fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
             "{own} was returned unused and {later} with data, although the result that belongs to \
                 the former succeeded"
         );
-        let finding = by_answerer(transaction, view, message)
-            .values(Value::Words(later.to_string()), Value::Words(own.to_string()));
-        findings.add(paired(transaction, view, finding));
+        findings.add(
+            paired(transaction, view, message)
+                .values(Value::Words(later.to_string()), Value::Words(own.to_string())),
+        );
     }
 }
 
@@ -527,9 +520,10 @@ fn ignored(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
                 item.length,
                 ChunkName(Some(index))
             );
-            let finding = by_answerer(transaction, view, message)
-                .values(Value::Name("inline"), Value::Words(ChunkName(Some(index)).to_string()));
-            findings.add(paired(transaction, view, finding));
+            findings.add(
+                paired(transaction, view, message)
+                    .values(Value::Name("inline"), Value::Words(ChunkName(Some(index)).to_string())),
+            );
         }
     }
 }
@@ -540,9 +534,8 @@ fn too_small(transaction: &Transaction, view: &View<'_>, findings: &mut Findings
         if room < item.length.into() {
             let message =
                 format!("{} of {room} bytes for a result of {}", ChunkName(Some(index)), item.length);
-            let finding = by_caller(transaction, view, message)
-                .values(Value::Bytes(room), Value::Bytes(item.length.into()));
-            findings.add(paired(transaction, view, finding));
+            let finding = paired(transaction, view, message).by(view.caller(transaction.direction));
+            findings.add(finding.values(Value::Bytes(room), Value::Bytes(item.length.into())));
         }
     }
 }

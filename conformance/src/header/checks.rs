@@ -3,12 +3,11 @@
 use super::super::check::{self, Findings};
 use super::super::chunks;
 use super::super::finding::{Finding, Value};
-use super::super::judged::Judged as _;
+use super::super::judged::{Judged as _, about, on_answer};
 use super::super::rpc::Read;
 use super::fault::{Fault, fault_of};
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
 use alloc::string::ToString;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::Kind;
@@ -77,7 +76,7 @@ pub(super) fn procedure(sent: &Sent<'_>, view: &View<'_>, findings: &mut Finding
 pub(super) fn padded(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let is_padded = |header: &&Header<'_>| header.version == VERSION && header.procedure == Procedure::Msgp;
     if sent.header.is_some_and(|header| is_padded(&header)) {
-        findings.add(sent.finding(view, "an RDMA_MSGP".to_owned()).observed(Value::Name("RDMA_MSGP")));
+        findings.add(sent.finding(view, "an RDMA_MSGP").observed(Value::Name("RDMA_MSGP")));
     }
 }
 
@@ -96,12 +95,6 @@ pub(super) fn trailing(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings
         let finding = sent.finding(view, format!("an {} of {length} bytes", header.procedure));
         findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(header.length as u64)));
     }
-}
-
-/// A finding about a transaction, with its messages as evidence.
-fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
-    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
-    messages.fold(Finding::new(message).of(transaction), Finding::message)
 }
 
 pub(super) fn xid(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
@@ -136,7 +129,7 @@ pub(super) fn reply_version(transaction: &Transaction, view: &View<'_>, findings
     let is_reply = reply.procedure != Procedure::Error;
     if is_reply && call.version != reply.version {
         let message = format!("a reply of version {} to a call of version {}", reply.version, call.version);
-        let finding = about(transaction, message).by(view.answerer(transaction.direction));
+        let finding = on_answer(transaction, view, message);
         findings.add(finding.values(Value::Count(reply.version.into()), Value::Count(call.version.into())));
     }
 }
@@ -150,7 +143,7 @@ fn faulty(transaction: &Transaction) -> Option<(&Message, Fault)> {
 pub(super) fn short_answered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if let (Some((call, Fault::Short)), Some(_)) = (faulty(transaction), &transaction.reply) {
         let message = format!("a message of {} bytes was answered", call.send_length);
-        let finding = about(transaction, message).by(view.answerer(transaction.direction));
+        let finding = on_answer(transaction, view, message);
         findings
             .add(finding.values(Value::Bytes(call.send_length.into()), Value::Bytes(MINIMUM_LENGTH as u64)));
     }
@@ -159,8 +152,7 @@ pub(super) fn short_answered(transaction: &Transaction, view: &View<'_>, finding
 pub(super) fn padded_accepted(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let refused = matches!(transaction.error, Some(Error::Chunk | Error::Version { .. }));
     if let (Some((_, Fault::Padded)), Some(_), false) = (faulty(transaction), &transaction.reply, refused) {
-        let finding = about(transaction, "an RDMA_MSGP was answered as if it were a call");
-        findings.add(finding.by(view.answerer(transaction.direction)));
+        findings.add(on_answer(transaction, view, "an RDMA_MSGP was answered as if it were a call"));
     }
 }
 
@@ -169,7 +161,7 @@ pub(super) fn error_version(transaction: &Transaction, view: &View<'_>, findings
     if call.version != error.version {
         let message =
             format!("an RDMA_ERROR of version {} to a call of version {}", error.version, call.version);
-        let finding = about(transaction, message).by(view.answerer(transaction.direction));
+        let finding = on_answer(transaction, view, message);
         findings.add(finding.values(Value::Count(error.version.into()), Value::Count(call.version.into())));
     }
 }
@@ -183,7 +175,7 @@ pub(super) fn error_kind(transaction: &Transaction, view: &View<'_>, findings: &
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
     if faulty(transaction).is_some_and(|(_, fault)| fault == Fault::Version) {
         let message = format!("ERR_CHUNK in answer to a call of version {}", call.version);
-        let finding = about(transaction, message).by(view.answerer(transaction.direction));
+        let finding = on_answer(transaction, view, message);
         findings.add(finding.values(Value::Name("ERR_CHUNK"), Value::Name("ERR_VERS")));
     }
 }
@@ -194,9 +186,8 @@ pub(super) fn error_unfounded(transaction: &Transaction, view: &View<'_>, findin
         return;
     };
     if call.version == VERSION {
-        let finding = about(transaction, format!("{error} in answer to a call of version 1"));
-        findings
-            .add(finding.by(view.answerer(transaction.direction)).observed(Value::Words(error.to_string())));
+        let finding = on_answer(transaction, view, format!("{error} in answer to a call of version 1"));
+        findings.add(finding.observed(Value::Words(error.to_string())));
     }
 }
 
@@ -218,7 +209,7 @@ pub(super) fn error_range(transaction: &Transaction, view: &View<'_>, findings: 
     } else {
         return;
     };
-    let finding = about(transaction, message).by(answerer);
+    let finding = on_answer(transaction, view, message);
     findings.add(finding.observed(Value::Words(format!("{low} to {high}"))));
 }
 
@@ -251,8 +242,8 @@ pub(super) fn fault_accepted(transaction: &Transaction, view: &View<'_>, finding
         Some((_, Fault::Nowhere)) => "a Payload stream in no chunk",
         _ => return,
     };
-    let finding = about(transaction, format!("{} in answer to a call with {fault}", reply.procedure));
-    findings.add(finding.by(view.answerer(transaction.direction)));
+    let message = format!("{} in answer to a call with {fault}", reply.procedure);
+    findings.add(on_answer(transaction, view, message));
 }
 
 pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
@@ -263,13 +254,8 @@ pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findi
     };
     let must = matches!(fault, Fault::Version | Fault::Procedure | Fault::Lists | Fault::Nowhere);
     if must && view.memory.0.answered_after(transaction.direction, call.seen.frame) {
-        let finding = about(
-            transaction,
-            "no answer to a call whose header is faulty, but one to a later \
-                call",
-        );
-        let finding = finding.by(view.answerer(transaction.direction));
-        findings.add(finding.unless(view.lacks_answer(transaction)));
+        let message = "no answer to a call whose header is faulty, but one to a later call";
+        findings.add(on_answer(transaction, view, message).unless(view.lacks_answer(transaction)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::check::{self, Findings};
 use super::super::finding::{Basis, Finding, Value};
+use super::super::judged::{about_reply, by_caller};
 use super::{Backchannel, Callbacks, is_callback};
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -85,15 +86,9 @@ pub(super) fn not_offered(transaction: &Transaction, view: &View<'_>, findings: 
     if (facts.offered, facts.taken) != (Some(false), Some(true)) {
         return;
     }
-    findings.add(
-        Finding::new(
-            "the server accepted a connection for the backchannel that the client did \
-            not offer",
-        )
-        .by(view.answerer(transaction.direction))
-        .of(transaction)
-        .ends(transaction),
-    );
+    let message = "the server accepted a connection for the backchannel that the client did \
+            not offer";
+    findings.add(about_reply(transaction, view, message));
 }
 
 pub(super) fn attributes(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
@@ -109,11 +104,9 @@ pub(super) fn attributes(transaction: &Transaction, view: &View<'_>, findings: &
     let changed = kept.into_iter().filter(|(_, requested, granted)| requested != granted);
     let raised = limited.into_iter().filter(|(_, requested, granted)| requested < granted);
     for (name, requested, granted) in changed.chain(raised) {
+        let message = format!("{name} of the backchannel went from {requested} to {granted}");
         findings.add(
-            Finding::new(format!("{name} of the backchannel went from {requested} to {granted}"))
-                .by(view.answerer(transaction.direction))
-                .of(transaction)
-                .ends(transaction)
+            about_reply(transaction, view, message)
                 .values(Value::Count(granted.into()), Value::Count(requested.into())),
         );
     }
@@ -128,16 +121,14 @@ pub(super) fn operations(transaction: &Transaction, view: &View<'_>, findings: &
     let Some(count) = transaction.details.called.filter(|called| *called > limits.most_operations) else {
         return;
     };
+    let message = format!(
+        "a CB_COMPOUND of {count} operations where the backchannel allows {}",
+        limits.most_operations
+    );
     findings.add(
-        Finding::new(format!(
-            "a CB_COMPOUND of {count} operations where the backchannel allows {}",
-            limits.most_operations
-        ))
-        .by(view.caller(transaction.direction))
-        .of(transaction)
-        .message(call)
-        .values(Value::Count(count.into()), Value::Count(limits.most_operations.into()))
-        .rests_on(Basis::Silence(view.requester)),
+        by_caller(transaction, view, message)
+            .values(Value::Count(count.into()), Value::Count(limits.most_operations.into()))
+            .rests_on(Basis::Silence(view.requester)),
     );
 }
 
@@ -180,11 +171,9 @@ pub(super) fn program(transaction: &Transaction, view: &View<'_>, findings: &mut
     if is_known || !is_callback(transaction) || !backchannel.knows_sessions(view) {
         return;
     }
+    let message = format!("a callback of program {} where the client named {first}", procedure.program);
     findings.add(
-        Finding::new(format!("a callback of program {} where the client named {first}", procedure.program))
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
+        by_caller(transaction, view, message)
             .values(Value::Hexadecimal(procedure.program.into()), Value::Hexadecimal(first.into()))
             .rests_on(Basis::Silence(view.requester)),
     );
@@ -200,11 +189,9 @@ pub(super) fn sequence(transaction: &Transaction, view: &View<'_>, findings: &mu
     if first.kind == CB_SEQUENCE {
         return;
     }
+    let message = format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name());
     findings.add(
-        Finding::new(format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name()))
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
+        by_caller(transaction, view, message)
             .values(Value::Name(first.name()), Value::Name(CB_SEQUENCE.name())),
     );
 }
@@ -223,10 +210,7 @@ pub(super) fn version(transaction: &Transaction, view: &View<'_>, findings: &mut
         call.version
     );
     findings.add(
-        Finding::new(message)
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
+        by_caller(transaction, view, message)
             .frames([frame])
             .values(Value::Count(call.version.into()), Value::Count(forward.into())),
     );
@@ -248,15 +232,13 @@ pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings:
     if requested > threshold {
         return;
     }
+    let message = format!(
+        "a callback with a Read chunk where ca_maxrequestsize is {requested} and the inline threshold {threshold}"
+    );
     findings.add(
-        Finding::new(format!(
-            "a callback with a Read chunk where ca_maxrequestsize is {requested} and the inline threshold {threshold}"
-        ))
-        .by(view.caller(transaction.direction))
-        .of(transaction)
-        .message(call)
-        .values(Value::Bytes(requested.into()), Value::Bytes(threshold.into()))
-        .rests_on(Basis::Silence(view.requester)),
+        by_caller(transaction, view, message)
+            .values(Value::Bytes(requested.into()), Value::Bytes(threshold.into()))
+            .rests_on(Basis::Silence(view.requester)),
     );
 }
 
@@ -275,16 +257,14 @@ pub(super) fn chunks_unread(transaction: &Transaction, view: &View<'_>, findings
         return;
     }
     let client = view.answerer(transaction.direction);
+    let message = format!(
+        "a reverse-direction call was answered although its {bytes} bytes of Read chunks were not read"
+    );
     findings.add(
-        Finding::new(format!(
-            "a reverse-direction call was answered although its {bytes} bytes of Read chunks were not read"
-        ))
-        .by(client)
-        .of(transaction)
-        .frames([call.seen.frame, reply.seen.frame])
-        .values(Value::Name("RDMA_MSG"), Value::Name("ERR_CHUNK"))
-        .rests_on(Basis::Silence(client))
-        .unless(!view.is_fully_captured(client) || call.stop.is_some()),
+        about_reply(transaction, view, message)
+            .values(Value::Name("RDMA_MSG"), Value::Name("ERR_CHUNK"))
+            .rests_on(Basis::Silence(client))
+            .unless(!view.is_fully_captured(client) || call.stop.is_some()),
     );
 }
 
@@ -295,14 +275,7 @@ pub(super) fn chunks_refused(transaction: &Transaction, view: &View<'_>, finding
     {
         return;
     }
-    findings.add(
-        Finding::new(
-            "a reverse-direction call with chunks to a client that answered an earlier one with \
-                ERR_CHUNK",
-        )
-        .by(view.caller(transaction.direction))
-        .of(transaction)
-        .message(call)
-        .frames([refused]),
-    );
+    let message = "a reverse-direction call with chunks to a client that answered an earlier one with \
+                ERR_CHUNK";
+    findings.add(by_caller(transaction, view, message).frames([refused]));
 }
