@@ -7,6 +7,7 @@
 
 mod receives;
 
+use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
@@ -312,11 +313,8 @@ impl RequesterCredits {
     fn note_reply(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
         self.note_end(sent, other);
         if self.grants.back().is_none_or(|grant| grant.credits != credits) {
-            if self.grants.len() == RequesterCredits::MOST {
-                self.grants.pop_front();
-            }
-            let psn = sent.send.last();
-            self.grants.push_back(Grant { credits, psn, seen: sent.send.seen, received: None });
+            let grant = Grant { credits, psn: sent.send.last(), seen: sent.send.seen, received: None };
+            bounded::push(&mut self.grants, RequesterCredits::MOST, grant);
         }
     }
 

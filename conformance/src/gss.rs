@@ -3,6 +3,7 @@
 //! A context may be used on several connections, and outlives each of them. The latest numbers are
 //! therefore kept across connections.
 
+use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
 use super::known::{Known, Memory};
@@ -118,11 +119,9 @@ impl Contexts {
         }
         let used = self.contexts.iter().rposition(|used| (used.id, used.place) == (gss.context, place));
         let at = used.unwrap_or_else(|| {
-            if self.contexts.len() == Contexts::MOST {
-                self.contexts.pop_front();
-            }
             let numbers = vec![None; Contexts::MOST_NUMBERS];
-            self.contexts.push_back(Context { id: gss.context, place, window: None, highest: None, numbers });
+            let context = Context { id: gss.context, place, window: None, highest: None, numbers };
+            bounded::push(&mut self.contexts, Contexts::MOST, context);
             self.contexts.len() - 1
         });
         let context = &mut self.contexts[at];

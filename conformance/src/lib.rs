@@ -45,6 +45,7 @@ extern crate alloc;
 
 mod advice;
 mod body;
+mod bounded;
 mod check;
 mod chunks;
 mod credits;

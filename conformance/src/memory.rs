@@ -8,6 +8,7 @@
 //!
 //! Bytes that are written but not returned are no fault (RFC 8166, section 4.3.2.2).
 
+use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
@@ -333,12 +334,10 @@ impl AdvertisedMemory {
     }
 
     fn remember(&mut self, ended: Ended) {
-        match self.ended.len() {
-            0 => self.ended.reserve(AdvertisedMemory::INITIAL_CAPACITY),
-            AdvertisedMemory::MOST => _ = self.ended.pop_front(),
-            _ => {}
+        if self.ended.is_empty() {
+            self.ended.reserve(AdvertisedMemory::INITIAL_CAPACITY);
         }
-        self.ended.push_back(ended);
+        bounded::push(&mut self.ended, AdvertisedMemory::MOST, ended);
     }
 
     /// Keeps the memory of a transaction that ended.
@@ -430,10 +429,8 @@ impl Memory for AdvertisedMemory {
                 self.senders[*from].last_unmatched = Some(operation);
             }
             Observed::Shared(shared) => {
-                if self.shared.len() == AdvertisedMemory::MOST_SHARED {
-                    self.shared.pop_front();
-                }
-                self.shared.push_back((shared.owner, shared.xids));
+                let owned = (shared.owner, shared.xids);
+                bounded::push(&mut self.shared, AdvertisedMemory::MOST_SHARED, owned);
             }
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! Settings that the same two ends negotiated on an earlier connection, and the key for a pair of
 //! ends.
 
+use super::bounded;
 use super::known::Known;
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
@@ -71,13 +72,10 @@ impl Reconnections {
             return None;
         }
         let before = self.last.insert(ends, settings);
-        if before.is_none() {
-            self.order.push_back(ends);
-            if self.order.len() > Reconnections::MOST
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.last.remove(&oldest);
-            }
+        if before.is_none()
+            && let Some(oldest) = bounded::push(&mut self.order, Reconnections::MOST, ends)
+        {
+            self.last.remove(&oldest);
         }
         before
     }

@@ -2,6 +2,7 @@
 //! connection, where the server may already have executed them (RFC 1813, section 4.5; RFC 8881,
 //! section 2.10.6).
 
+use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
 use super::judged::about_reply;
@@ -108,10 +109,8 @@ impl RefusedCalls {
         let same =
             self.0.iter().rposition(|refused| (refused.signature, refused.place) == (signature, place));
         let before = same.and_then(|at| self.0.remove(at));
-        if self.0.len() == RefusedCalls::MOST {
-            self.0.pop_front();
-        }
-        self.0.push_back(RefusedCall { signature, place, room, frames: [call.seen.frame, reply.seen.frame] });
+        let frames = [call.seen.frame, reply.seen.frame];
+        bounded::push(&mut self.0, RefusedCalls::MOST, RefusedCall { signature, place, room, frames });
         let before = before.filter(|before| room <= before.room && before.frames[0] < call.seen.frame);
         Retry { refused: before.map(|before| (before.room, before.frames, room)) }
     }

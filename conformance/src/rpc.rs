@@ -3,6 +3,7 @@
 //! RPC recovers from a lost connection by retransmitting unanswered calls on the next one, with the
 //! same XID. A bounded list of such calls is kept across connections.
 
+use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::header::fault::fault_of;
@@ -270,23 +271,14 @@ impl UnansweredCalls {
 
     /// Records a call that has no reply when its connection is closed.
     pub(crate) fn note(&mut self, outstanding: &Outstanding, known: &Known, unmatched: &UnmatchedMessages) {
-        if self.calls.len() == UnansweredCalls::MOST {
-            self.calls.pop_front();
-        }
         let Outstanding { caller, route, xid, identity, seen, lacks } = *outstanding;
         // The reply may be among packets whose absence is not certain yet, or before the call.
         let answerer = caller.other();
         let may_lack = known.losses(answerer) > 0 || known.half_flows[answerer].waits;
         let lacks = lacks || may_lack || !known.holds_start() || unmatched.shows_replies_early;
-        self.calls.push_back(UnansweredCall {
-            connection: known.connection,
-            caller: route.source,
-            answerer: route.destination,
-            xid,
-            identity,
-            seen,
-            lacks,
-        });
+        let (connection, caller, answerer) = (known.connection, route.source, route.destination);
+        let call = UnansweredCall { connection, caller, answerer, xid, identity, seen, lacks };
+        bounded::push(&mut self.calls, UnansweredCalls::MOST, call);
         self.taken += 1;
     }
 

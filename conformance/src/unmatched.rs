@@ -5,6 +5,7 @@
 //! two half-flows shifted against each other, with the call after its reply. These messages are
 //! therefore kept and judged when the connection ends.
 
+use super::bounded;
 use super::finding::Finding;
 use super::judged::Judged as _;
 use super::known::{Known, Memory};
@@ -148,12 +149,8 @@ impl Memory for UnmatchedMessages {
         let (from, other) = (sent.from, sent.from.other());
         match sent.kind {
             Kind::Call if sent.outstanding => {
-                let repeated = &mut self.repeated[from];
-                if repeated.len() == UnmatchedMessages::MOST {
-                    repeated.pop_front();
-                    self.forgotten[from] = true;
-                }
-                repeated.push_back(header.xid);
+                let dropped = bounded::push(&mut self.repeated[from], UnmatchedMessages::MOST, header.xid);
+                self.forgotten[from] |= dropped.is_some();
                 self.reused[from].note(header.xid);
             }
             Kind::Call if may_be_reply(sent, known) => self.provided[from].note(header.xid),

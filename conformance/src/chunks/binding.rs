@@ -1,6 +1,7 @@
 //! The Upper-Layer Binding of NFS: the items that may be in chunks, and the number of chunks that a
 //! call may have (RFC 8267; RFC 8166, sections 3.4.2 and 4.3).
 
+use super::super::bounded;
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
 use super::super::judged::{Judged as _, by_caller, paired};
@@ -273,12 +274,10 @@ impl Memory for BindingMemory {
         if let Some(with) = refusal(transaction)
             && let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply)
         {
-            if self.refused.len() == BindingMemory::MOST {
-                self.refused.pop_front();
-            }
             let caller = known.caller(transaction.direction);
             let xid = transaction.xid;
-            self.refused.push_back(RefusedCall { caller, xid, with, call: call.seen, answer: reply.seen });
+            let refused = RefusedCall { caller, xid, with, call: call.seen, answer: reply.seen };
+            bounded::push(&mut self.refused, BindingMemory::MOST, refused);
         }
     }
 

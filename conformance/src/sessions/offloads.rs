@@ -1,6 +1,7 @@
 //! Operations that continue after their replies.
 
 use super::Read;
+use crate::bounded;
 use crate::check::{Findings, View};
 use crate::finding::Finding;
 use alloc::collections::VecDeque;
@@ -56,13 +57,11 @@ impl Offloads {
             (transaction.direction, begun, &transaction.call, &transaction.reply)
         {
             if !self.ended.contains(&Some(id)) {
-                if self.open.len() == Offloads::MOST {
-                    self.open.pop_front();
-                }
                 let (name, xid) = (OperationKind::Nfs4(begun).name(), transaction.xid);
                 let (connection, transaction) = (transaction.connection, transaction.number);
                 let (call, reply) = (call.seen, reply.seen);
-                self.open.push_back(Offload { id, connection, name, xid, transaction, call, reply });
+                let offload = Offload { id, connection, name, xid, transaction, call, reply };
+                bounded::push(&mut self.open, Offloads::MOST, offload);
             }
             return;
         }

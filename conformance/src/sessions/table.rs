@@ -1,6 +1,7 @@
 //! Sessions and their slots, across all connections (RFC 8881, section 2.10.6.1).
 
 use super::{Fault, Kind, SessionUse, other_result};
+use crate::bounded;
 use crate::finding::{Basis, Finding, Value};
 use crate::known::Known;
 use alloc::collections::VecDeque;
@@ -106,10 +107,8 @@ impl SessionTable {
     fn find(&mut self, id: SessionId) -> &mut Session {
         let known = self.sessions.iter().rposition(|session| session.id == id);
         let at = known.unwrap_or_else(|| {
-            if self.sessions.len() == SessionTable::MOST {
-                self.sessions.pop_front();
-            }
-            self.sessions.push_back(Session { id, created: None, channels: Default::default() });
+            let session = Session { id, created: None, channels: Default::default() };
+            bounded::push(&mut self.sessions, SessionTable::MOST, session);
             self.sessions.len() - 1
         });
         &mut self.sessions[at]

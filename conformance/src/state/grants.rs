@@ -5,6 +5,7 @@
 //! even if the capture lacks packets in between.
 
 use super::moment::{Key, Moment};
+use crate::bounded;
 use crate::reconnection::Place;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -121,11 +122,9 @@ impl<G: Grant> Grants<G> {
                 grant.conflict.get_or_insert(now);
             }
         }
-        if self.held.len() == Grants::<G>::MOST {
-            self.held.pop_front();
-        }
         let grant = Some(Granted { number, access, at: now, conflict: None });
-        self.held.push_back(Held { key, owner, place, file: file.into(), grant });
+        let held = Held { key, owner, place, file: file.into(), grant };
+        bounded::push(&mut self.held, Grants::<G>::MOST, held);
     }
 
     /// Records that LOCKU succeeded.

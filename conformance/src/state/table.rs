@@ -4,6 +4,7 @@ use super::files::{current_file, file_of, opened_file};
 use super::grants::{Grants, Range, Share};
 use super::moment::{Key, Moment, is_later};
 use super::{Fault, Kind};
+use crate::bounded;
 use crate::finding::{Finding, Value};
 use crate::known::Known;
 use crate::reconnection::Place;
@@ -155,11 +156,8 @@ impl StateTable {
     }
 
     fn add(&mut self, id: SessionId, created: Option<(u64, u64)>, known: &Known) -> usize {
-        if self.sessions.len() == StateTable::MOST {
-            self.sessions.pop_front();
-        }
         self.scopes += 1;
-        self.sessions.push_back(Session {
+        let session = Session {
             id,
             place: known.place(Direction::Forward),
             scope: self.scopes,
@@ -168,7 +166,8 @@ impl StateTable {
             opened: None,
             completed: None,
             destroyed: None,
-        });
+        };
+        bounded::push(&mut self.sessions, StateTable::MOST, session);
         self.sessions.len() - 1
     }
 
@@ -178,13 +177,10 @@ impl StateTable {
 
     /// Finds or adds the state of a stateid.
     fn stateid(&mut self, key: Key) -> &mut Stateid {
-        if !self.stateids.contains_key(&key) {
-            if self.order.len() == StateTable::MOST_STATEIDS
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.stateids.remove(&oldest);
-            }
-            self.order.push_back(key);
+        if !self.stateids.contains_key(&key)
+            && let Some(oldest) = bounded::push(&mut self.order, StateTable::MOST_STATEIDS, key)
+        {
+            self.stateids.remove(&oldest);
         }
         self.stateids.entry(key).or_default()
     }

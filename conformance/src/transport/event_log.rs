@@ -2,6 +2,7 @@
 
 use super::Read;
 use super::problems::{Retransmission, is_fatal};
+use crate::bounded;
 use crate::check::{Findings, View};
 use crate::finding::Finding;
 use alloc::borrow::ToOwned;
@@ -71,10 +72,8 @@ impl EventLog {
             last.last = seen;
             return;
         }
-        if self.events.len() == EventLog::MOST {
-            self.events.pop_front();
-        }
-        self.events.push_back(LoggedEvent { kind, from, times: 1, first: seen, last: seen });
+        let event = LoggedEvent { kind, from, times: 1, first: seen, last: seen };
+        bounded::push(&mut self.events, EventLog::MOST, event);
     }
 
     /// Describes the events that led to the end.
