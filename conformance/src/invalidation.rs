@@ -3,8 +3,8 @@
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::judged::{Judged as _, on_answer};
-use super::known::{Known, Memory};
-use super::memory::{AdvertisedMemory, is_close};
+use super::known::{Known, Memory, is_close};
+use super::memory::AdvertisedMemory;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::connection::Connection;
@@ -318,7 +318,9 @@ fn shared(revoked: &Revoked, view: &View<'_, Read>, findings: &mut Findings<'_>)
         .about(Some(view.direction(revoked.advertiser.caller)), xid)
         .frames([revoked.seen.frame, revoked.since.frame])
         .observed(Value::Hexadecimal(rkey.0.into()))
-        .unless(is_close(revoked) || view.losses(from) > 0 || view.losses(from.other()) > 0),
+        .unless(
+            is_close(revoked.since, revoked.seen) || view.losses(from) > 0 || view.losses(from.other()) > 0,
+        ),
     );
 }
 

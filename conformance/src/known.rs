@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
 use rdmascope_dissector::observation::{Ending, Faulty, HalfFlow, Missing, Observation, Observed, Sent};
 use rdmascope_dissector::rdma::{End, Fault};
-use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::record::REORDERING;
+use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
 
 /// The state of a connection that every subject needs.
 #[derive(Clone, Debug)]
@@ -62,6 +63,13 @@ pub(crate) trait Memory {
     /// Records that two half-flows were joined to this connection. Counts of Sends have to be
     /// reset, because the earlier Sends of both ends may be incomplete.
     fn joined(&mut self);
+}
+
+/// Whether two packets are so close together that the capture may show them in the wrong order.
+pub(crate) fn is_close(earlier: Seen, later: Seen) -> bool {
+    let (nanoseconds, packets) = REORDERING;
+    later.time.since(earlier.time) <= nanoseconds
+        || later.frame.saturating_sub(earlier.frame) <= u64::from(packets)
 }
 
 impl Known {

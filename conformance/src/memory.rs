@@ -13,12 +13,12 @@ use super::check::{Check, Checked, Findings, View};
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
 use super::judged::on_answer;
-use super::known::{Known, Memory};
+use super::known::{Known, Memory, is_close};
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use rdmascope_dissector::observation::{Advertiser, Faulty, Mismatch, Observed, Revoked, Sent, Unmatched};
+use rdmascope_dissector::observation::{Advertiser, Faulty, Mismatch, Observed, Sent, Unmatched};
 use rdmascope_dissector::rdma::{End, Fault, Operation, Position};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
@@ -492,14 +492,6 @@ pub(crate) fn may_break(transaction: &Transaction) -> bool {
     [&transaction.call, &transaction.reply].into_iter().flatten().any(chunks::lists_chunks)
 }
 
-/// Whether the memory was advertised so shortly before that the capture may show the two in the
-/// wrong order.
-pub(crate) fn is_close(revoked: &Revoked) -> bool {
-    let (nanoseconds, packets) = REORDERING;
-    revoked.seen.time.since(revoked.since.time) <= nanoseconds
-        || revoked.seen.frame.saturating_sub(revoked.since.frame) <= u64::from(packets)
-}
-
 /// The fault of an operation. `None` if the capture shows it after a Send that followed it: the
 /// transaction of its memory may have been open when it was sent.
 fn mismatch(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>) -> Option<Mismatch> {
@@ -619,7 +611,7 @@ fn after(
 
 fn after_invalidation(unmatched: &Unmatched, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     let Some(Mismatch::Invalidated(revoked)) = mismatch(unmatched, view) else { return };
-    let lacks = is_close(&revoked) || is_doubtful(unmatched, revoked.advertiser, view);
+    let lacks = is_close(revoked.since, revoked.seen) || is_doubtful(unmatched, revoked.advertiser, view);
     findings.add(
         about(unmatched, "its handle had been invalidated")
             .about(Some(view.direction(revoked.advertiser.caller)), revoked.advertiser.xid)

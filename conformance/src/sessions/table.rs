@@ -3,13 +3,12 @@
 use super::{Fault, Kind, SessionUse, other_result};
 use crate::bounded;
 use crate::finding::{Basis, Finding, Value};
-use crate::known::Known;
+use crate::known::{Known, is_close};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
 use rdmascope_dissector::ulb::{
     Callback, Details, Nfs4, Operation, OperationKind, Sequence, SessionId, Text,
@@ -275,12 +274,9 @@ fn overlap<'a>(one: &'a Use, other: &'a Use) -> Option<(&'a Use, &'a Use, bool)>
     if call.frame >= answered.frame {
         return None;
     }
-    let (nanoseconds, packets) = REORDERING;
-    let is_close =
-        answered.time.since(call.time) <= nanoseconds || answered.frame - call.frame <= u64::from(packets);
     let out_of_order = late.reply.is_some_and(|reply| reply.frame < answered.frame);
     let is_known = early.history.is_contiguous_with(&late.history);
-    Some((early, late, is_known && (out_of_order || !is_close)))
+    Some((early, late, is_known && (out_of_order || !is_close(call, answered))))
 }
 
 impl Slot {

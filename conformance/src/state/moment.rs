@@ -1,6 +1,6 @@
 //! Requests that a server answered, and their order.
 
-use rdmascope_dissector::record::REORDERING;
+use crate::known::is_close;
 use rdmascope_dissector::transaction::{Message, Seen};
 
 /// A stateid of a session's client: the scope of the session, and the twelve bytes that do not
@@ -39,10 +39,7 @@ impl Moment {
             }
             _ => false,
         };
-        let (nanoseconds, packets) = REORDERING;
-        let is_close = later.call.time.since(self.reply.time) <= nanoseconds
-            || later.call.frame - self.reply.frame <= u64::from(packets);
-        is_same_slot || !is_close
+        is_same_slot || !is_close(self.reply, later.call)
     }
 }
 
