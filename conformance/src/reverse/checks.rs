@@ -17,10 +17,15 @@ type View<'a> = check::View<'a, Backchannel>;
 /// The operation that a CB_COMPOUND of minor versions 1 and 2 begins with.
 const CB_SEQUENCE: OperationKind = OperationKind::Callback(Callback::Sequence);
 
-/// The call of a CB_COMPOUND.
+/// The call, if it is one in the reverse direction.
+fn backward(transaction: &Transaction) -> Option<&Message> {
+    transaction.call.as_ref().filter(|_| transaction.direction == Direction::Backward)
+}
+
+/// The call, if it is a CB_COMPOUND in the reverse direction.
 fn callback(transaction: &Transaction) -> Option<&Message> {
     let compound = transaction.procedure.is_some_and(|procedure| procedure.is_compound());
-    transaction.call.as_ref().filter(|_| compound && is_callback(transaction))
+    backward(transaction).filter(|_| compound && is_callback(transaction))
 }
 
 pub(super) fn before_offer(_: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
@@ -113,11 +118,7 @@ pub(super) fn attributes(transaction: &Transaction, view: &View<'_>, findings: &
 }
 
 pub(super) fn operations(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let Some(call) = callback(transaction) else { return };
-    let Some(limits) = view.memory.limits(view) else { return };
+    let (Some(_), Some(limits)) = (callback(transaction), view.memory.limits(view)) else { return };
     let Some(count) = transaction.details.called.filter(|called| *called > limits.most_operations) else {
         return;
     };
@@ -133,9 +134,6 @@ pub(super) fn operations(transaction: &Transaction, view: &View<'_>, findings: &
 }
 
 pub(super) fn size(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
     let (Some(call), Some(limits)) = (callback(transaction), view.memory.limits(view)) else {
         return;
     };
@@ -161,11 +159,8 @@ pub(super) fn size(transaction: &Transaction, view: &View<'_>, findings: &mut Fi
 }
 
 pub(super) fn program(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
     let backchannel = view.memory;
-    let (Some(call), Some(procedure)) = (&transaction.call, transaction.procedure) else { return };
+    let (Some(_), Some(procedure)) = (backward(transaction), transaction.procedure) else { return };
     let [first, ..] = backchannel.programs[..] else { return };
     let is_known = backchannel.programs.contains(&procedure.program);
     if is_known || !is_callback(transaction) || !backchannel.knows_sessions(view) {
@@ -180,12 +175,12 @@ pub(super) fn program(transaction: &Transaction, view: &View<'_>, findings: &mut
 }
 
 pub(super) fn sequence(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let Some(call) = callback(transaction) else { return };
     let details = &transaction.details;
-    let (Some(minor), Some(first)) = (details.minor_version, details.operations.first()) else { return };
+    let (Some(_), Some(minor), Some(first)) =
+        (callback(transaction), details.minor_version, details.operations.first())
+    else {
+        return;
+    };
     if first.kind == CB_SEQUENCE {
         return;
     }
@@ -197,10 +192,7 @@ pub(super) fn sequence(transaction: &Transaction, view: &View<'_>, findings: &mu
 }
 
 pub(super) fn version(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) else { return };
+    let (Some(call), Some(_)) = (backward(transaction), &transaction.reply) else { return };
     let Some((forward, frame)) = view.memory.version.filter(|(forward, _)| *forward != call.version) else {
         return;
     };
@@ -217,14 +209,12 @@ pub(super) fn version(transaction: &Transaction, view: &View<'_>, findings: &mut
 }
 
 pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
     // A refused call was not read, so its program is unknown.
     let may_be = transaction.procedure.is_none() || is_callback(transaction);
-    let Some(call) = transaction.call.as_ref().filter(|call| may_be && !call.read_chunks.is_empty()) else {
+    let has_read_chunk = backward(transaction).is_some_and(|call| !call.read_chunks.is_empty());
+    if !may_be || !has_read_chunk {
         return;
-    };
+    }
     let backchannel = view.memory;
     let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
     let ([Some(one), Some(other)], Some(_)) = (thresholds, backchannel.limits(view)) else { return };
@@ -243,10 +233,7 @@ pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings:
 }
 
 pub(super) fn chunks_unread(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let (Some(call), Some(reply)) = (backward(transaction), &transaction.reply) else { return };
     let bytes: u64 = call
         .read_chunks
         .iter()
@@ -269,10 +256,8 @@ pub(super) fn chunks_unread(transaction: &Transaction, view: &View<'_>, findings
 }
 
 pub(super) fn chunks_refused(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let Some(refused) = view.memory.err_chunk else { return };
-    let Some(call) = &transaction.call else { return };
-    if transaction.direction == Direction::Forward || call.read_chunks.is_empty() || call.seen.frame < refused
-    {
+    let (Some(refused), Some(call)) = (view.memory.err_chunk, backward(transaction)) else { return };
+    if call.read_chunks.is_empty() || call.seen.frame < refused {
         return;
     }
     let message = "a reverse-direction call with chunks to a client that answered an earlier one with \
