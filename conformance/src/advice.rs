@@ -7,6 +7,7 @@
 mod figures;
 
 use super::check::{Check, Checked, Findings, View};
+use super::chunks::lists_chunks;
 use super::finding::{Finding, Value};
 use super::known::{Known, Memory};
 use super::rule::{Document, Level, Source, Unseen};
@@ -376,10 +377,8 @@ impl Memory for Costs {
             return;
         };
         self.note_latency(transaction, call, reply);
-        let lists_chunks =
-            !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some();
         // A chunk list whose end the capture lacks would seem unused.
-        if lists_chunks && call.stop.is_none() && reply.stop.is_none() {
+        if lists_chunks(call) && call.stop.is_none() && reply.stop.is_none() {
             let (caller, answerer) =
                 (known.caller(transaction.direction), known.answerer(transaction.direction));
             let thresholds = [known.inline_threshold(caller), known.inline_threshold(answerer)];

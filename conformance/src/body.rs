@@ -308,8 +308,7 @@ fn compound_tag(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
 
 fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     // read-chunk-length and read-chunk-padding cover a Read chunk with more bytes than its item.
-    let reads = transaction.call.iter().flat_map(|call| &call.read_chunks);
-    let moved: u64 = reads.map(|chunk| Segment::total(&chunk.segments)).sum();
+    let moved = transaction.call.as_ref().map_or(0, chunks::read_bytes);
     let is_own =
         |operation: &&Operation| is_read(transaction) && (moved == 0 || operation.result_count > Some(moved));
     let operations = transaction.details.operations.iter().filter(is_own);

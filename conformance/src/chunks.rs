@@ -20,7 +20,7 @@ use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
 use lists::both;
-pub(super) use lists::lists_chunks;
+pub(super) use lists::{lists_chunks, read_bytes, segments, writable};
 pub(super) use reply::is_in_order;
 
 /// True unless the transaction has no chunks, or uses its chunks correctly. Most transactions do.

@@ -1,6 +1,7 @@
 //! Remote invalidation (RFC 8797, sections 3.2 and 4.1).
 
 use super::check::{Check, Checked, Findings, View};
+use super::chunks;
 use super::finding::{Basis, Finding, Value};
 use super::judged::{Judged as _, on_answer};
 use super::known::{Known, Memory, is_close};
@@ -298,9 +299,7 @@ fn done(transaction: &Transaction, view: &View<'_, Read>) -> Option<(u64, Option
 
 /// Whether a message advertises memory under this handle.
 fn lists(message: &Message, rkey: Rkey) -> bool {
-    let reads = message.read_chunks.iter().flat_map(|chunk| &chunk.segments);
-    let writes = message.write_chunks.iter().chain(&message.reply_chunk).flat_map(|chunk| &chunk.segments);
-    reads.chain(writes).any(|segment| segment.handle == rkey)
+    chunks::segments(message).any(|(segment, _)| segment.handle == rkey)
 }
 
 fn shared(revoked: &Revoked, view: &View<'_, Read>, findings: &mut Findings<'_>) {

@@ -353,11 +353,7 @@ impl AdvertisedMemory {
             (Some(seen), None) if transaction.outcome != Outcome::NoCall => (Ender::Reply, Some(seen)),
             _ => (Ender::Other, None),
         };
-        let of_call = call.iter().flat_map(|call| {
-            let reads = call.read_chunks.iter().flat_map(|chunk| &chunk.segments);
-            let writes = call.write_chunks.iter().chain(&call.reply_chunk).flat_map(|chunk| &chunk.segments);
-            reads.chain(writes)
-        });
+        let of_call = call.iter().flat_map(chunks::segments).map(|(segment, _)| segment);
         let of_reply =
             reply.iter().flat_map(|reply| reply.read_chunks.iter().flat_map(|chunk| &chunk.segments));
         // The reply ended the use of the call's memory. RDMA_DONE ends only the use of the reply's
@@ -402,10 +398,9 @@ impl Memory for AdvertisedMemory {
 
     fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         let (call, reply) = (&transaction.call, &transaction.reply);
-        let lists = call.as_ref().is_some_and(|call| {
-            !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some()
-        });
-        if lists || reply.as_ref().is_some_and(|reply| !reply.read_chunks.is_empty()) {
+        if call.as_ref().is_some_and(chunks::lists_chunks)
+            || reply.as_ref().is_some_and(|reply| !reply.read_chunks.is_empty())
+        {
             self.remember_all(transaction, known);
         }
     }
@@ -629,16 +624,15 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
     if missing.clone().next().is_none() || is_unknown {
         return;
     }
-    let provided = || call.write_chunks.iter().chain(&call.reply_chunk).flat_map(|chunk| &chunk.segments);
-    let returned = || reply.write_chunks.iter().chain(&reply.reply_chunk).flat_map(|chunk| &chunk.segments);
     // Other rules report chunks that are returned in another way than they were offered.
     if !chunks::write::returns_as_offered(call, reply) {
         return;
     }
     let bytes: u64 =
         missing.clone().map(|missing| missing.end.unwrap_or(missing.start) - missing.start).sum();
-    let claimed: u64 = returned().map(|segment| u64::from(segment.length)).sum();
-    let mut provided: Vec<&Segment> = provided().filter(|segment| segment.length > 0).collect();
+    let claimed: u64 = chunks::writable(reply).map(|chunk| Segment::total(&chunk.segments)).sum();
+    let provided = chunks::writable(call).flat_map(|chunk| &chunk.segments);
+    let mut provided: Vec<&Segment> = provided.filter(|segment| segment.length > 0).collect();
     provided.sort_unstable_by_key(|segment| (segment.handle, segment.offset));
     let overlaps = provided.windows(2).any(|pair| {
         let (first, second) = (pair[0], pair[1]);
@@ -686,8 +680,7 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
     {
         return;
     }
-    let segments = call.read_chunks.iter().flat_map(|chunk| &chunk.segments);
-    let length: u64 = segments.map(|segment| u64::from(segment.length)).sum();
+    let length = chunks::read_bytes(call);
     let requested = transaction.timing.requested_bytes;
     if requested + PADDING * call.read_chunks.len() as u64 >= length {
         return;

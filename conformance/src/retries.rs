@@ -4,6 +4,7 @@
 
 use super::bounded;
 use super::check::{Check, Checked, Findings, View};
+use super::chunks::{self, bodies};
 use super::finding::{Finding, Value};
 use super::judged::about_reply;
 use super::known::{Known, Memory};
@@ -14,7 +15,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use core::hash::BuildHasher as _;
 use rdmascope_dissector::BuildHasher;
-use rdmascope_dissector::transaction::{Chunk, Message, Security, Transaction};
+use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_dissector::ulb;
 use rdmascope_wire::rpcrdma::{Error, Segment};
 
@@ -118,10 +119,8 @@ impl RefusedCalls {
 
 /// A hash of the procedure and its arguments, as far as they were read.
 fn signature(transaction: &Transaction, call: &Message) -> Option<u64> {
-    let (procedure, security) = (transaction.procedure?, transaction.security?);
-    let is_sealed =
-        matches!(security, Security::GssIntegrity | Security::GssPrivacy | Security::GssControl(_));
-    let is_read = call.unread.is_none() && !is_sealed;
+    let procedure = transaction.procedure?;
+    let is_read = call.unread.is_none() && transaction.security.is_some() && !bodies::is_sealed(transaction);
     if !is_read || !ulb::has_binding(procedure.program, procedure.version) {
         return None;
     }
@@ -135,8 +134,7 @@ fn signature(transaction: &Transaction, call: &Message) -> Option<u64> {
 }
 
 fn room(call: &Message) -> u64 {
-    let length = |chunk: &Chunk| Segment::total(&chunk.segments);
-    call.write_chunks.iter().chain(&call.reply_chunk).map(length).sum()
+    chunks::writable(call).map(|chunk| Segment::total(&chunk.segments)).sum()
 }
 
 impl Memory for Retry {

@@ -8,7 +8,7 @@ use super::super::judged::{Judged as _, by_caller, paired};
 use super::super::known::{Known, Memory};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::bodies::{MOST_SEGMENTS, is_bound, is_called, is_nfs4, is_read, results};
-use super::lists::{both, call};
+use super::lists::{both, call, writable};
 use super::{read, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
@@ -400,14 +400,8 @@ fn write_list(transaction: &Transaction, view: &View<'_, BindingMemory>, finding
 /// 4: their count, the limit and their name.
 fn beyond(transaction: &Transaction, call: &Message) -> impl Iterator<Item = (usize, usize, &'static str)> {
     let reads = call.read_chunks.iter().filter(|chunk| chunk.position != 0).count();
-    let chunks = |chunks: &Vec<Segment>| chunks.len();
-    let segments = call
-        .read_chunks
-        .iter()
-        .map(|chunk| chunks(&chunk.segments))
-        .chain(call.write_chunks.iter().chain(&call.reply_chunk).map(|chunk| chunks(&chunk.segments)))
-        .max()
-        .unwrap_or(0);
+    let of_reads = call.read_chunks.iter().map(|chunk| chunk.segments.len());
+    let segments = of_reads.chain(writable(call).map(|chunk| chunk.segments.len())).max().unwrap_or(0);
     let counts = [
         (reads, 1, "Read chunks besides the Position Zero one"),
         (call.write_chunks.len(), 1, "Write chunks"),

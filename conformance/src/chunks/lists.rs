@@ -1,7 +1,7 @@
-//! The messages whose chunk lists can be judged.
+//! The messages whose chunk lists can be judged, and the contents of the lists.
 
-use rdmascope_dissector::transaction::{Message, Transaction};
-use rdmascope_wire::rpcrdma::{Procedure, VERSION};
+use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
+use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
 
 /// Returns the message if its chunk lists can be judged: they were read to their end.
 #[inline]
@@ -33,6 +33,24 @@ pub(super) fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
 
 /// Whether a message lists any chunk.
 #[inline]
-pub(in super::super) fn lists_chunks(message: &Message) -> bool {
+pub(crate) fn lists_chunks(message: &Message) -> bool {
     !message.read_chunks.is_empty() || !message.write_chunks.is_empty() || message.reply_chunk.is_some()
+}
+
+/// The Write chunks and the Reply chunk of a message.
+#[inline]
+pub(crate) fn writable(message: &Message) -> impl Iterator<Item = &Chunk> + Clone {
+    message.write_chunks.iter().chain(&message.reply_chunk)
+}
+
+/// The segments of all chunks of a message, each with whether it is writable.
+#[inline]
+pub(crate) fn segments(message: &Message) -> impl Iterator<Item = (&Segment, bool)> + Clone {
+    let reads = message.read_chunks.iter().flat_map(|chunk| &chunk.segments).map(|segment| (segment, false));
+    reads.chain(writable(message).flat_map(|chunk| &chunk.segments).map(|segment| (segment, true)))
+}
+
+/// Bytes in the Read chunks of a message.
+pub(crate) fn read_bytes(message: &Message) -> u64 {
+    message.read_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum()
 }

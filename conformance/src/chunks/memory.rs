@@ -4,7 +4,7 @@ use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::Value;
 use super::super::judged::by_caller;
 use super::super::rule::{Document, Level, Source, Unseen};
-use super::lists::call;
+use super::lists::{call, segments, writable};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -46,15 +46,6 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
         operation fails.",
 }];
 
-/// The non-empty segments of a call, each with whether it is writable.
-#[inline]
-fn segments(call: &Message) -> impl Iterator<Item = (&Segment, bool)> + Clone {
-    let reads = call.read_chunks.iter().flat_map(|chunk| &chunk.segments).map(|segment| (segment, false));
-    let writes = call.write_chunks.iter().chain(&call.reply_chunk);
-    let all = reads.chain(writes.flat_map(|chunk| &chunk.segments).map(|segment| (segment, true)));
-    all.filter(|(segment, _)| segment.length > 0)
-}
-
 /// Up to this number, segments are compared one by one; more are sorted first.
 const FEW: usize = 16;
 
@@ -66,11 +57,11 @@ fn pair(
 ) -> Option<(Segment, Segment)> {
     // Most calls have at most one segment, and nothing to compare it with.
     let reads = call.read_chunks.iter().map(|chunk| chunk.segments.len());
-    let writes = call.write_chunks.iter().chain(&call.reply_chunk).map(|chunk| chunk.segments.len());
+    let writes = writable(call).map(|chunk| chunk.segments.len());
     if reads.sum::<usize>() + writes.sum::<usize>() < 2 {
         return None;
     }
-    let all = segments(call);
+    let all = segments(call).filter(|(segment, _)| segment.length > 0);
     let is_pair = |first: (&Segment, bool), second: (&Segment, bool)| {
         first.0.handle == second.0.handle && wanted(first, second)
     };

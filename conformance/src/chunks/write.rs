@@ -5,7 +5,7 @@ use super::super::finding::{Value, plural};
 use super::super::judged::{by_caller, paired};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::bodies;
-use super::lists::{both, call};
+use super::lists::{both, call, writable};
 use alloc::format;
 use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
@@ -418,8 +418,7 @@ fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
 
 fn written_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction).filter(|_| !bodies::is_sealed(transaction)) else { return };
-    let returned = reply.write_chunks.iter().chain(&reply.reply_chunk);
-    let returned: u64 = returned.map(|chunk| Segment::total(&chunk.segments)).sum();
+    let returned: u64 = writable(reply).map(|chunk| Segment::total(&chunk.segments)).sum();
     let items = moved(transaction, call, reply).filter(|(item, _, bytes)| *bytes == u64::from(item.length));
     let padding: u64 = items.map(|(_, _, bytes)| round_up(bytes) - bytes).sum();
     let written = transaction.timing.written_bytes;

@@ -1,6 +1,7 @@
 //! Checks of the reverse-direction rules.
 
 use super::super::check::{self, Findings};
+use super::super::chunks::read_bytes;
 use super::super::finding::{Basis, Finding, Value};
 use super::super::judged::{about_reply, by_caller};
 use super::{Backchannel, Callbacks, is_callback};
@@ -234,12 +235,7 @@ pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings:
 
 pub(super) fn chunks_unread(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (backward(transaction), &transaction.reply) else { return };
-    let bytes: u64 = call
-        .read_chunks
-        .iter()
-        .flat_map(|chunk| &chunk.segments)
-        .map(|segment| u64::from(segment.length))
-        .sum();
+    let bytes = read_bytes(call);
     if bytes == 0 || transaction.timing.reads.is_some() || reply.procedure == Procedure::Error {
         return;
     }
