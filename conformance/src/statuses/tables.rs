@@ -16,24 +16,28 @@ pub(super) struct Table {
     pub(super) rows: &'static [Row],
 }
 
-/// The name of an operation, and of its errors without the prefix.
+/// The names of operations, and of the errors of each of them without the prefix.
 pub(super) type Row = (&'static str, &'static str);
+
+/// Whether a list of names has this one.
+pub(super) fn has(names: &str, name: &str) -> bool {
+    names.split_ascii_whitespace().any(|listed| listed == name)
+}
 
 /// The source of the table that contains an operation of this minor version but does not list this
 /// error for it. `None` if the error is listed, or if no table contains the operation.
 pub(super) fn excluding(operation: OperationKind, minor_version: u32, error: &str) -> Option<Source> {
     let name = operation.name();
     let row_of =
-        |rows: &[Row]| rows.iter().find(|(operation, _)| *operation == name).map(|(_, errors)| *errors);
+        |rows: &[Row]| rows.iter().find(|(operations, _)| has(operations, name)).map(|(_, errors)| *errors);
     let (table, errors) = TABLES
         .iter()
         .filter(|table| table.minor_versions.contains(&minor_version))
         .find_map(|table| Some((table, row_of(table.rows)?)))?;
     let mut described = DESCRIBED.iter().filter(|(since, ..)| (1..=minor_version).contains(since));
-    let has = |errors: &str| errors.split_ascii_whitespace().any(|listed| listed == error);
-    let is_listed = has(errors)
-        || has(table.everywhere)
-        || described.any(|(_, operation, errors)| *operation == name && has(errors));
+    let is_listed = has(errors, error)
+        || has(table.everywhere, error)
+        || described.any(|(_, operations, errors)| has(operations, name) && has(errors, error));
     (!is_listed).then_some(table.source)
 }
 
@@ -46,8 +50,8 @@ const EVERYWHERE: &str = "BADXDR DELAY RESOURCE SERVERFAULT";
 const EVERYWHERE_IN_SESSIONS: &str = "BADXDR DEADSESSION DELAY OP_NOT_IN_SESSION REP_TOO_BIG REP_TOO_BIG_TO_CACHE \
     REQ_TOO_BIG RETRY_UNCACHED_REP SERVERFAULT TOO_MANY_OPS";
 
-/// Errors that the text of a document allows an operation to return, but its table lacks: the first
-/// minor version, the operation, the errors.
+/// Errors that the text of a document allows operations to return, but its table lacks: the first
+/// minor version, the operations, the errors.
 pub(super) const DESCRIBED: &[(u32, &str, &str)] = &[
     // RFC 8881, section 18.4.3.
     (1, "CREATE", "WRONG_TYPE"),
@@ -59,22 +63,12 @@ pub(super) const DESCRIBED: &[(u32, &str, &str)] = &[
     (1, "EXCHANGE_ID", "PERM"),
     // A server or client that does not support an OPTIONAL operation returns NOTSUPP (RFC 8881,
     // section 17; RFC 7862, section 13; RFC 8276, section 8.4).
-    (1, "READLINK", "NOTSUPP"),
-    (1, "CB_GETATTR", "NOTSUPP"),
-    (1, "CB_RECALL", "NOTSUPP"),
-    (1, "CB_RECALL_ANY", "NOTSUPP"),
-    (1, "CB_SEQUENCE", "NOTSUPP"),
-    (2, "COPY", "NOTSUPP"),
-    (2, "COPY_NOTIFY", "NOTSUPP"),
-    (2, "CB_OFFLOAD", "NOTSUPP"),
-    (2, "GETXATTR", "OP_ILLEGAL"),
-    (2, "SETXATTR", "NOTSUPP OP_ILLEGAL"),
-    (2, "LISTXATTRS", "OP_ILLEGAL"),
-    (2, "REMOVEXATTR", "NOTSUPP OP_ILLEGAL"),
+    (1, "READLINK CB_GETATTR CB_RECALL CB_RECALL_ANY CB_SEQUENCE", "NOTSUPP"),
+    (2, "COPY COPY_NOTIFY CB_OFFLOAD", "NOTSUPP"),
+    (2, "GETXATTR LISTXATTRS", "OP_ILLEGAL"),
+    (2, "SETXATTR REMOVEXATTR", "NOTSUPP OP_ILLEGAL"),
     // RFC 7862, section 11.1.3: a security label among the attributes.
-    (2, "CREATE", "BADLABEL WRONG_LFS"),
-    (2, "OPEN", "BADLABEL WRONG_LFS"),
-    (2, "SETATTR", "BADLABEL WRONG_LFS"),
+    (2, "CREATE OPEN SETATTR", "BADLABEL WRONG_LFS"),
     // RFC 7862, section 15.2.3.
     (2, "COPY", "OFFLOAD_NO_REQS UNION_NOTSUPP"),
     // RFC 7862, section 15.3.3.
@@ -110,7 +104,7 @@ pub(super) const TABLES: &[Table] = &[
                  OLD_STATEID STALE STALE_STATEID",
             ),
             ("GETATTR", "ACCESS BADHANDLE FHEXPIRED GRACE INVAL IO MOVED NOFILEHANDLE STALE"),
-            ("GETFH", "BADHANDLE FHEXPIRED MOVED NOFILEHANDLE STALE"),
+            ("GETFH SAVEFH", "BADHANDLE FHEXPIRED MOVED NOFILEHANDLE STALE"),
             ("ILLEGAL", "OP_ILLEGAL"),
             (
                 "LINK",
@@ -173,8 +167,7 @@ pub(super) const TABLES: &[Table] = &[
                  LOCKS_HELD MOVED NOFILEHANDLE OLD_STATEID ROFS STALE STALE_STATEID",
             ),
             ("PUTFH", "BADHANDLE FHEXPIRED MOVED STALE WRONGSEC"),
-            ("PUTPUBFH", "WRONGSEC"),
-            ("PUTROOTFH", "WRONGSEC"),
+            ("PUTPUBFH PUTROOTFH", "WRONGSEC"),
             (
                 "READ",
                 "ACCESS ADMIN_REVOKED BADHANDLE BAD_STATEID EXPIRED FHEXPIRED GRACE INVAL IO ISDIR \
@@ -200,7 +193,6 @@ pub(super) const TABLES: &[Table] = &[
             ),
             ("RENEW", "ACCESS CB_PATH_DOWN EXPIRED LEASE_MOVED STALE_CLIENTID"),
             ("RESTOREFH", "BADHANDLE FHEXPIRED MOVED RESTOREFH STALE WRONGSEC"),
-            ("SAVEFH", "BADHANDLE FHEXPIRED MOVED NOFILEHANDLE STALE"),
             (
                 "SECINFO",
                 "ACCESS BADCHAR BADHANDLE BADNAME FHEXPIRED INVAL MOVED NAMETOOLONG NOENT \
@@ -305,23 +297,13 @@ pub(super) const TABLES: &[Table] = &[
                  ISDIR MOVED NOFILEHANDLE NOTSUPP OLD_STATEID STALE SYMLINK WRONG_TYPE",
             ),
             (
-                "LAYOUTERROR",
+                "LAYOUTERROR LAYOUTSTATS",
                 "ADMIN_REVOKED BAD_STATEID DELEG_REVOKED EXPIRED FHEXPIRED GRACE INVAL ISDIR MOVED \
                  NOFILEHANDLE NOTSUPP NO_GRACE OLD_STATEID STALE UNKNOWN_LAYOUTTYPE WRONG_CRED \
                  WRONG_TYPE",
             ),
             (
-                "LAYOUTSTATS",
-                "ADMIN_REVOKED BAD_STATEID DELEG_REVOKED EXPIRED FHEXPIRED GRACE INVAL ISDIR MOVED \
-                 NOFILEHANDLE NOTSUPP NO_GRACE OLD_STATEID STALE UNKNOWN_LAYOUTTYPE WRONG_CRED \
-                 WRONG_TYPE",
-            ),
-            (
-                "OFFLOAD_CANCEL",
-                "ADMIN_REVOKED BAD_STATEID COMPLETE_ALREADY EXPIRED GRACE NOTSUPP OLD_STATEID",
-            ),
-            (
-                "OFFLOAD_STATUS",
+                "OFFLOAD_CANCEL OFFLOAD_STATUS",
                 "ADMIN_REVOKED BAD_STATEID COMPLETE_ALREADY EXPIRED GRACE NOTSUPP OLD_STATEID",
             ),
             (
@@ -402,7 +384,7 @@ pub(super) const TABLES: &[Table] = &[
                 "GETDEVICELIST",
                 "BAD_COOKIE FHEXPIRED INVAL IO NOFILEHANDLE NOTSUPP NOT_SAME UNKNOWN_LAYOUTTYPE",
             ),
-            ("GETFH", "FHEXPIRED MOVED NOFILEHANDLE STALE"),
+            ("GETFH SAVEFH", "FHEXPIRED MOVED NOFILEHANDLE STALE"),
             ("ILLEGAL", "OP_ILLEGAL"),
             (
                 "LAYOUTCOMMIT",
@@ -464,7 +446,7 @@ pub(super) const TABLES: &[Table] = &[
                  RECLAIM_BAD RECLAIM_CONFLICT ROFS SHARE_DENIED STALE SYMLINK UNSAFE_COMPOUND \
                  WRONGSEC WRONG_TYPE",
             ),
-            ("OPEN_CONFIRM", "NOTSUPP"),
+            ("OPEN_CONFIRM RELEASE_LOCKOWNER RENEW SETCLIENTID SETCLIENTID_CONFIRM", "NOTSUPP"),
             (
                 "OPEN_DOWNGRADE",
                 "ADMIN_REVOKED BAD_STATEID EXPIRED FHEXPIRED INVAL MOVED NOFILEHANDLE OLD_STATEID \
@@ -476,8 +458,7 @@ pub(super) const TABLES: &[Table] = &[
                  UNSAFE_COMPOUND WRONG_TYPE",
             ),
             ("PUTFH", "BADHANDLE MOVED STALE WRONGSEC"),
-            ("PUTPUBFH", "WRONGSEC"),
-            ("PUTROOTFH", "WRONGSEC"),
+            ("PUTPUBFH PUTROOTFH", "WRONGSEC"),
             (
                 "READ",
                 "ACCESS ADMIN_REVOKED BAD_STATEID DELEG_REVOKED EXPIRED FHEXPIRED GRACE INVAL IO \
@@ -494,7 +475,6 @@ pub(super) const TABLES: &[Table] = &[
                 "RECLAIM_COMPLETE",
                 "COMPLETE_ALREADY FHEXPIRED INVAL MOVED NOFILEHANDLE STALE WRONG_CRED WRONG_TYPE",
             ),
-            ("RELEASE_LOCKOWNER", "NOTSUPP"),
             (
                 "REMOVE",
                 "ACCESS BADCHAR BADNAME FHEXPIRED FILE_OPEN GRACE INVAL IO MOVED NAMETOOLONG NOENT \
@@ -505,9 +485,7 @@ pub(super) const TABLES: &[Table] = &[
                 "ACCESS BADCHAR BADNAME DQUOT EXIST FHEXPIRED FILE_OPEN GRACE INVAL IO MLINK MOVED \
                  NAMETOOLONG NOENT NOFILEHANDLE NOSPC NOTDIR NOTEMPTY ROFS STALE WRONGSEC XDEV",
             ),
-            ("RENEW", "NOTSUPP"),
             ("RESTOREFH", "FHEXPIRED MOVED NOFILEHANDLE STALE WRONGSEC"),
-            ("SAVEFH", "FHEXPIRED MOVED NOFILEHANDLE STALE"),
             (
                 "SECINFO",
                 "ACCESS BADCHAR BADNAME FHEXPIRED INVAL MOVED NAMETOOLONG NOENT NOFILEHANDLE NOTDIR \
@@ -526,8 +504,6 @@ pub(super) const TABLES: &[Table] = &[
                  EXPIRED FBIG FHEXPIRED GRACE INVAL IO LOCKED MOVED NOFILEHANDLE NOSPC OLD_STATEID \
                  OPENMODE PERM ROFS STALE UNKNOWN_LAYOUTTYPE WRONG_TYPE",
             ),
-            ("SETCLIENTID", "NOTSUPP"),
-            ("SETCLIENTID_CONFIRM", "NOTSUPP"),
             ("TEST_STATEID", ""),
             (
                 "VERIFY",
@@ -560,12 +536,11 @@ pub(super) const TABLES: &[Table] = &[
                  WRONG_TYPE",
             ),
             ("CB_NOTIFY", "BADHANDLE BAD_STATEID INVAL NOTSUPP"),
-            ("CB_NOTIFY_DEVICEID", "INVAL NOTSUPP"),
+            ("CB_NOTIFY_DEVICEID CB_RECALLABLE_OBJ_AVAIL", "INVAL NOTSUPP"),
             ("CB_NOTIFY_LOCK", "BADHANDLE BAD_STATEID NOTSUPP"),
             ("CB_PUSH_DELEG", "BADHANDLE INVAL NOTSUPP REJECT_DELEG WRONG_TYPE"),
             ("CB_RECALL", "BADHANDLE BAD_STATEID"),
             ("CB_RECALL_ANY", "INVAL"),
-            ("CB_RECALLABLE_OBJ_AVAIL", "INVAL NOTSUPP"),
             ("CB_RECALL_SLOT", "BAD_HIGH_SLOT"),
             (
                 "CB_SEQUENCE",
