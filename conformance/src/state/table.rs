@@ -82,9 +82,25 @@ struct Context<'a> {
     transaction: &'a Transaction,
     known: &'a Known,
     now: Moment,
+    /// The faults found so far.
+    faults: Vec<Fault>,
+}
+
+/// An operation in a session, and its facts.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    /// [`Session::scope`].
+    scope: u64,
+    kind: Nfs4,
+    operation: &'a Operation,
+    facts: &'a [StateFact],
 }
 
 impl Context<'_> {
+    fn report(&mut self, kind: Kind, finding: Finding) {
+        self.faults.push(Fault { kind, finding });
+    }
+
     fn found(&self, message: impl Into<String>, by_client: bool) -> Finding {
         let end = match by_client {
             true => self.known.caller(Direction::Forward),
@@ -115,39 +131,40 @@ impl StateTable {
 
     /// Records a finished transaction, and returns the faults in its use of state.
     pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known) -> Vec<Fault> {
-        let mut faults = Vec::new();
-        let details = &transaction.details;
-        let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return faults };
-        let is_newer = details.minor_version.is_some_and(|version| version > 0);
+        let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return Vec::new() };
+        let is_newer = transaction.details.minor_version.is_some_and(|version| version > 0);
         if !is_newer || transaction.rpc_status != Some(rpc::Status::Success) {
-            return faults;
+            return Vec::new();
         }
-        let mut context = Context { transaction, known, now: Moment::of(call, reply, None) };
-        let scope = match details.session.sequence {
-            Some(sequence) => {
-                let status = details.operations.first().and_then(|operation| operation.status);
-                let direction = transaction.direction;
-                let at = match (status, self.find(sequence.session, known), direction) {
-                    (Some(0), Some(at), _) => at,
-                    (Some(0), None, Direction::Forward) => self.add(sequence.session, None, known),
-                    _ => return faults,
-                };
-                if direction == Direction::Backward {
-                    self.recalled(self.sessions[at].scope, &context);
-                    return faults;
-                }
-                // A retransmitted request is answered with the first reply.
-                if !self.sessions[at].take(sequence, &mut context, &mut faults) {
-                    return faults;
-                }
-                Some(self.sessions[at].scope)
+        let now = Moment::of(call, reply, None);
+        let mut context = Context { transaction, known, now, faults: Vec::new() };
+        self.answered(&mut context);
+        context.faults
+    }
+
+    /// Processes a COMPOUND or CB_COMPOUND that was answered.
+    fn answered(&mut self, context: &mut Context<'_>) {
+        let Context { transaction: Transaction { details, direction, .. }, known, .. } = *context;
+        let mut scope = None;
+        if let Some(sequence) = details.session.sequence {
+            let status = details.operations.first().and_then(|operation| operation.status);
+            let at = match (status, self.find(sequence.session, known), direction) {
+                (Some(0), Some(at), _) => at,
+                (Some(0), None, Direction::Forward) => self.add(sequence.session, None, known),
+                _ => return,
+            };
+            if *direction == Direction::Backward {
+                return self.recalled(self.sessions[at].scope, context);
             }
-            None => None,
-        };
-        if !details.states.is_empty() && transaction.direction == Direction::Forward {
-            self.compound(scope, &context, &mut faults);
+            // A retransmitted request is answered with the first reply.
+            if !self.sessions[at].take(sequence, context) {
+                return;
+            }
+            scope = Some(self.sessions[at].scope);
         }
-        faults
+        if !details.states.is_empty() && *direction == Direction::Forward {
+            self.compound(scope, context);
+        }
     }
 
     fn find(&self, id: SessionId, known: &Known) -> Option<usize> {
@@ -204,38 +221,30 @@ impl StateTable {
     }
 
     /// Processes the operations of a COMPOUND.
-    fn compound(&mut self, scope: Option<u64>, context: &Context<'_>, faults: &mut Vec<Fault>) {
+    fn compound(&mut self, scope: Option<u64>, context: &mut Context<'_>) {
         let details = &context.transaction.details;
-        for group in details.states.chunk_by(|one, other| one.operation == other.operation) {
-            let Some(operation) = details.operations.get(usize::from(group[0].operation)) else { break };
+        for facts in details.states.chunk_by(|one, other| one.operation == other.operation) {
+            let Some(operation) = details.operations.get(usize::from(facts[0].operation)) else { break };
             let (OperationKind::Nfs4(kind), Some(status)) = (operation.kind, operation.status) else {
                 continue;
             };
-            match (kind, status, scope) {
+            let step = scope.map(|scope| Step { scope, kind, operation, facts });
+            match (kind, status, step) {
                 (Nfs4::CreateSession | Nfs4::DestroySession | Nfs4::DestroyClientid, 0, _) => {
-                    self.session_operation(kind, group, context, faults);
+                    self.session_operation(kind, facts, context);
                 }
-                (Nfs4::ReclaimComplete | Nfs4::Open, 0, Some(scope)) => {
-                    self.reclaims(scope, kind, group, context, faults);
-                    self.stateids_of(scope, operation, kind, group, context, faults);
+                (_, 0, Some(step)) => {
+                    self.reclaims(step, context);
+                    self.stateids_of(step, context);
                 }
-                (_, 0, Some(scope)) => self.stateids_of(scope, operation, kind, group, context, faults),
-                (_, nfsstat4::DELEG_REVOKED, Some(scope)) => {
-                    self.revoked(scope, operation, group, context, faults)
-                }
+                (_, nfsstat4::DELEG_REVOKED, Some(step)) => self.revoked(step, context),
                 _ => {}
             }
         }
     }
 
     /// Processes CREATE_SESSION, DESTROY_SESSION and DESTROY_CLIENTID.
-    fn session_operation(
-        &mut self,
-        kind: Nfs4,
-        facts: &[StateFact],
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
-    ) {
+    fn session_operation(&mut self, kind: Nfs4, facts: &[StateFact], context: &mut Context<'_>) {
         let Context { known, now, .. } = *context;
         let client = facts.iter().find_map(|fact| match fact.kind {
             FactKind::ArgumentClient(client) => Some(client),
@@ -263,7 +272,7 @@ impl StateTable {
                 {
                     let words = "files were opened in a session for which no RECLAIM_COMPLETE was seen";
                     let finding = context.found(words, true).frames(opened.frames()).unless(true);
-                    faults.push(Fault { kind: Kind::Late, finding });
+                    context.report(Kind::Late, finding);
                 }
             }
             _ => {
@@ -279,19 +288,17 @@ impl StateTable {
     }
 
     /// Processes a successful OPEN or RECLAIM_COMPLETE.
-    fn reclaims(
-        &mut self,
-        scope: u64,
-        kind: Nfs4,
-        facts: &[StateFact],
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
-    ) {
-        let Some(session) = self.scoped(scope) else { return };
-        for fact in facts {
+    fn reclaims(&mut self, step: Step<'_>, context: &mut Context<'_>) {
+        if !matches!(step.kind, Nfs4::Open | Nfs4::ReclaimComplete) {
+            return;
+        }
+        let Some(session) = self.scoped(step.scope) else { return };
+        for fact in step.facts {
             match fact.kind {
                 FactKind::Open { claim, .. }
-                    if kind == Nfs4::Open && NEW_CLAIMS.contains(&claim) && session.completed.is_none() =>
+                    if step.kind == Nfs4::Open
+                        && NEW_CLAIMS.contains(&claim)
+                        && session.completed.is_none() =>
                 {
                     session.opened.get_or_insert(context.now);
                 }
@@ -299,13 +306,13 @@ impl StateTable {
                     if let Some(first) = session.completed {
                         let words = "RECLAIM_COMPLETE succeeds a second time in one session";
                         let finding = context.found(words, false).frames(first.frames());
-                        faults.push(Fault { kind: Kind::Repeated, finding });
+                        context.report(Kind::Repeated, finding);
                     } else if let Some(opened) =
                         session.opened.filter(|opened| opened.is_before(&context.now))
                     {
                         let words = "a file was opened before the first RECLAIM_COMPLETE";
                         let finding = context.found(words, true).frames(opened.frames());
-                        faults.push(Fault { kind: Kind::Late, finding });
+                        context.report(Kind::Late, finding);
                     }
                     session.completed = Some(context.now);
                 }
@@ -315,15 +322,8 @@ impl StateTable {
     }
 
     /// Processes the stateids that a successful operation names and returns.
-    fn stateids_of(
-        &mut self,
-        scope: u64,
-        operation: &Operation,
-        kind: Nfs4,
-        facts: &[StateFact],
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
-    ) {
+    fn stateids_of(&mut self, step: Step<'_>, context: &mut Context<'_>) {
+        let Step { scope, kind, operation, facts } = step;
         let ends = match kind {
             Nfs4::Close | Nfs4::Delegreturn | Nfs4::FreeStateid => Some(operation.name()),
             // It has a status for each stateid.
@@ -343,15 +343,15 @@ impl StateTable {
             };
             let Some((other, number)) = parts(&id) else { continue };
             let key = (scope, other);
-            self.one_file(key, file, operation, context, faults);
+            self.one_file(key, file, operation, context);
             if is_returned {
                 given = Some((key, number));
                 let before = named.filter(|(named, _)| *named == other).map(|(_, number)| number);
-                self.given(key, number, before, operation, context, faults);
+                self.given((key, number), before, operation, context);
                 continue;
             }
             named = Some((other, number));
-            self.confirmed(key, number, operation, kind, context, faults);
+            self.confirmed((key, number), step, context);
             let Some(known) = self.stateids.get_mut(&key) else {
                 if let Some(name) = ends {
                     let ended = Some((name, context.now));
@@ -364,8 +364,7 @@ impl StateTable {
                 if number == 0 || is_old {
                     let words = format!("{} succeeds with a stateid that {name} ended", operation.name());
                     let finding = context.found(words, false).frames(at.frames());
-                    let finding = finding.observed(Value::Name("NFS4_OK")).unless(!is_old);
-                    faults.push(Fault { kind: Kind::Ended, finding });
+                    context.report(Kind::Ended, finding.observed(Value::Name("NFS4_OK")).unless(!is_old));
                 }
                 // Each end is reported once. A newer number was assigned after it.
                 known.ended = None;
@@ -379,8 +378,7 @@ impl StateTable {
                 let words = format!("{} succeeds with an old sequence number of a stateid", operation.name());
                 let allowed = Value::Words(format!("0, or {before} or more"));
                 let finding = context.found(words, false).frames(seen.frames());
-                let finding = finding.values(Value::Count(number.into()), allowed);
-                faults.push(Fault { kind: Kind::Old, finding });
+                context.report(Kind::Old, finding.values(Value::Count(number.into()), allowed));
                 // Reported once.
                 known.seen = None;
             }
@@ -397,37 +395,29 @@ impl StateTable {
             }
         }
         match (kind, given) {
-            (Nfs4::Lock, Some(stateid)) => self.locked(stateid, operation, facts, context),
+            (Nfs4::Lock, Some(stateid)) => self.locked(stateid, step, context),
             (Nfs4::Locku, Some((key, _))) => self.locks.given_back(key),
-            (Nfs4::Open, _) => self.opened(scope, facts, context),
+            (Nfs4::Open, _) => self.opened(step, context),
             _ => {}
         }
     }
 
     /// Records that the server accepted a stateid, and reports the conflicts of its grant.
-    fn confirmed(
-        &mut self,
-        key: Key,
-        number: u32,
-        operation: &Operation,
-        kind: Nfs4,
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
-    ) {
+    fn confirmed(&mut self, (key, number): (Key, u32), step: Step<'_>, context: &mut Context<'_>) {
+        let now = context.now;
         let mut found = |kind, conflict, moments: [Moment; 2], refusal| {
-            let name = operation.name();
+            let name = step.operation.name();
             let words = format!("{name} with sequence number {number} shows that {conflict}");
             let finding = context.found(words, false).frames(moments.iter().flat_map(Moment::frames));
-            let finding = finding.values(Value::Name("NFS4_OK"), Value::Name(refusal));
-            faults.push(Fault { kind, finding });
+            context.report(kind, finding.values(Value::Name("NFS4_OK"), Value::Name(refusal)));
         };
-        if let Some((_, moments)) = self.locks.confirmed(key, number, &context.now) {
+        if let Some((_, moments)) = self.locks.confirmed(key, number, &now) {
             let conflict = "a lock was held while another lock-owner was granted a conflicting one";
             found(Kind::LockConflict, conflict, moments, "NFS4ERR_DENIED");
         }
         // Some servers accept the return of a delegation that they revoked.
-        if kind != Nfs4::Delegreturn
-            && let Some((share, moments)) = self.shares.confirmed(key, number, &context.now)
+        if step.kind != Nfs4::Delegreturn
+            && let Some((share, moments)) = self.shares.confirmed(key, number, &now)
         {
             let conflict = match share.is_delegation {
                 true => {
@@ -444,7 +434,7 @@ impl StateTable {
     }
 
     /// Records a successful OPEN.
-    fn opened(&mut self, scope: u64, facts: &[StateFact], context: &Context<'_>) {
+    fn opened(&mut self, Step { scope, facts, .. }: Step<'_>, context: &Context<'_>) {
         let created = self.scoped(scope).and_then(|session| session.created);
         let (Some((client, _)), Some(file)) = (created, opened_file(facts[0].operation, context.transaction))
         else {
@@ -476,13 +466,8 @@ impl StateTable {
     }
 
     /// Records a successful LOCK.
-    fn locked(
-        &mut self,
-        stateid: (Key, u32),
-        operation: &Operation,
-        facts: &[StateFact],
-        context: &Context<'_>,
-    ) {
+    fn locked(&mut self, stateid: (Key, u32), step: Step<'_>, context: &Context<'_>) {
+        let Step { operation, facts, .. } = step;
         let locks = facts.iter().find_map(|fact| match fact.kind {
             FactKind::Lock { kind, owner } => Some((kind, owner)),
             _ => None,
@@ -498,14 +483,7 @@ impl StateTable {
     }
 
     /// Records the file that a stateid is used with, if known.
-    fn one_file(
-        &mut self,
-        key: Key,
-        file: Option<u64>,
-        operation: &Operation,
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
-    ) {
+    fn one_file(&mut self, key: Key, file: Option<u64>, operation: &Operation, context: &mut Context<'_>) {
         let Some(file) = file else { return };
         let frames = context.now.frames();
         let known = self.stateid(key);
@@ -514,7 +492,7 @@ impl StateTable {
             // A stateid used alternately with two files is reported each time.
             known.file = Some((file, frames));
             let words = format!("{} succeeds with the stateid of another file", operation.name());
-            faults.push(Fault { kind: Kind::File, finding: context.found(words, false).frames(seen) });
+            context.report(Kind::File, context.found(words, false).frames(seen));
         }
     }
 
@@ -522,12 +500,10 @@ impl StateTable {
     /// its arguments.
     fn given(
         &mut self,
-        key: Key,
-        number: u32,
+        (key, number): (Key, u32),
         before: Option<u32>,
         operation: &Operation,
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
+        context: &mut Context<'_>,
     ) {
         let now = context.now;
         let known = self.stateid(key);
@@ -542,8 +518,7 @@ impl StateTable {
             let finding =
                 context.found(words, false).frames(seen.into_iter().flat_map(|seen: Moment| seen.frames()));
             let allowed = Value::Words(format!("{before} or more"));
-            let finding = finding.values(Value::Count(number.into()), allowed);
-            faults.push(Fault { kind: Kind::Back, finding });
+            context.report(Kind::Back, finding.values(Value::Count(number.into()), allowed));
         }
         if known.sequence == 0 || !is_later(known.sequence, number) || higher.is_some() {
             (known.sequence, known.seen) = (number, Some(now));
@@ -552,14 +527,7 @@ impl StateTable {
     }
 
     /// Records an operation that was refused because the state of its stateid was revoked.
-    fn revoked(
-        &mut self,
-        scope: u64,
-        operation: &Operation,
-        facts: &[StateFact],
-        context: &Context<'_>,
-        faults: &mut Vec<Fault>,
-    ) {
+    fn revoked(&mut self, Step { scope, operation, facts, .. }: Step<'_>, context: &mut Context<'_>) {
         let mut names = facts.iter().filter_map(|fact| match fact.kind {
             FactKind::ArgumentStateId(id) => parts(&id),
             _ => None,
@@ -582,14 +550,14 @@ impl StateTable {
         };
         let finding = context.found(words, true).frames(recalled.into_iter().flatten());
         let finding = finding.observed(Value::Name("NFS4ERR_DELEG_REVOKED")).unless(recalled.is_none());
-        faults.push(Fault { kind: Kind::Revoked, finding });
+        context.report(Kind::Revoked, finding);
     }
 }
 
 impl Session {
     /// Takes a request that SEQUENCE accepted. Returns false if it is not the first transmission on
     /// its slot, or if that is unknown.
-    fn take(&mut self, sequence: Sequence, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> bool {
+    fn take(&mut self, sequence: Sequence, context: &mut Context<'_>) -> bool {
         let Sequence { slot, number, .. } = sequence;
         if slot >= StateTable::MOST_SLOTS {
             return false;
@@ -612,7 +580,7 @@ impl Session {
         {
             let words = format!("SEQUENCE succeeds in a session that {name} ended");
             let finding = context.found(words, false).frames(at.frames());
-            faults.push(Fault { kind: Kind::Destroyed, finding: finding.observed(Value::Name("NFS4_OK")) });
+            context.report(Kind::Destroyed, finding.observed(Value::Name("NFS4_OK")));
             self.destroyed = None;
         }
         self.slots[at] = number;
