@@ -10,7 +10,7 @@ mod receives;
 use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
-use super::judged::Judged as _;
+use super::judged::by_sender;
 use super::known::{Known, Memory};
 use super::rule::{Document, Level, Source, Unseen};
 use super::unmatched::may_be_reply;
@@ -431,13 +431,24 @@ fn were(credits: u64) -> String {
     }
 }
 
+/// rdma_credit of a call: the credits requested.
+fn request(sent: &Sent<'_>) -> Option<u32> {
+    sent.header.filter(|_| sent.is_explicit && sent.kind == Kind::Call).map(|header| header.credits)
+}
+
+/// rdma_credit of a reply or an RDMA_ERROR: the credits granted.
+fn grant(sent: &Sent<'_>) -> Option<u32> {
+    let answers = matches!(sent.kind, Kind::Reply | Kind::Error);
+    sent.header.filter(|_| sent.is_explicit && answers).map(|header| header.credits)
+}
+
 /// The basis of a finding on the calls in flight when this one was sent.
 fn unanswered(call: &Sent<'_>) -> Basis {
     Basis::Unanswered(call.from.other(), call.send.last(), call.send.seen.time)
 }
 
 fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
-    if sent.request().is_none() || !sent.paired {
+    if request(sent).is_none() || !sent.paired {
         return;
     }
     let (credits, other) = (&view.memory[sent.from], sent.from.other());
@@ -451,7 +462,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
         return;
     }
     findings.add(
-        sent.finding(view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
+        by_sender(sent, view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
             .frames(credits.granting_frames())
             .values(Value::Count(in_flight), Value::Count(granted))
             .rests_on(unanswered(sent)),
@@ -460,7 +471,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
 
 fn first_reply(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     let (credits, other) = (&view.memory[sent.from], sent.from.other());
-    if sent.request().is_none() || credits.has_reply() || !view.holds_start() {
+    if request(sent).is_none() || credits.has_reply() || !view.holds_start() {
         return;
     }
     let in_flight = credits.with(sent, &view.half_flows[other]);
@@ -469,32 +480,33 @@ fn first_reply(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Finding
     }
     let basis = if view.lost[other] == 0 { unanswered(sent) } else { Basis::Lacking };
     findings.add(
-        sent.finding(view, format!("{} in flight before the first reply", requests(in_flight)))
+        by_sender(sent, view, format!("{} in flight before the first reply", requests(in_flight)))
             .values(Value::Count(in_flight), Value::Count(1))
             .rests_on(basis),
     );
 }
 
 fn grant_of_zero(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
-    if sent.grant() == Some(0) {
-        let finding = sent.finding(view, "a reply that grants no credits");
+    if grant(sent) == Some(0) {
+        let finding = by_sender(sent, view, "a reply that grants no credits");
         findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
     }
 }
 
 fn request_for_zero(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
-    if sent.request() == Some(0) {
-        let finding = sent.finding(view, "a call that asks for no credits");
+    if request(sent) == Some(0) {
+        let finding = by_sender(sent, view, "a call that asks for no credits");
         findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
     }
 }
 
 fn beyond_request(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
-    let Some(requested) = sent.request().filter(|requested| *requested > 0 && sent.paired) else { return };
+    let Some(requested) = request(sent).filter(|requested| *requested > 0 && sent.paired) else { return };
     let in_flight = view.memory[sent.from].with(sent, &view.half_flows[sent.from.other()]);
     if in_flight > u64::from(requested) {
         findings.add(
-            sent.finding(
+            by_sender(
+                sent,
                 view,
                 format!("{} in flight where {} requested", requests(in_flight), were(requested.into())),
             )
@@ -505,14 +517,14 @@ fn beyond_request(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Find
 }
 
 fn lowered(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
-    let Some(granted) = sent.grant() else { return };
+    let Some(granted) = grant(sent) else { return };
     let Some(before) = view.memory[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
     else {
         return;
     };
     let message = format!("the grant went from {} to {granted}", before.credits);
     findings.add(
-        sent.finding(view, message)
+        by_sender(sent, view, message)
             .frames([before.seen.frame])
             .values(Value::Count(granted.into()), Value::Count(before.credits.into())),
     );

@@ -2,7 +2,7 @@
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::Value;
-use super::judged::Judged as _;
+use super::judged::by_sender;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::observation::Sent;
@@ -48,7 +48,7 @@ fn threshold(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
         return;
     }
     findings.add(
-        sent.finding(view, format!("a Send of {length} bytes where the inline threshold is {threshold}"))
+        by_sender(sent, view, format!("a Send of {length} bytes where the inline threshold is {threshold}"))
             .values(Value::Bytes(length.into()), Value::Bytes(threshold.into()))
             .unless(known.is_none()),
     );

@@ -3,7 +3,7 @@
 use super::check::{Check, Checked, Findings, View};
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
-use super::judged::{Judged as _, on_answer};
+use super::judged::{by_sender, on_answer, xid_of};
 use super::known::{Known, Memory, is_close};
 use super::memory::AdvertisedMemory;
 use super::rule::{Document, Level, Source, Unseen};
@@ -153,7 +153,7 @@ impl Memory for InvalidationUse {
             _ => return,
         };
         let frames = [sent.send.first.frame, sent.send.seen.frame];
-        let first = Used { sends: 0, rkey, caller, xid: sent.xid(), frames };
+        let first = Used { sends: 0, rkey, caller, xid: xid_of(sent), frames };
         self.used[sent.from].get_or_insert(first).sends += 1;
     }
 
@@ -245,7 +245,7 @@ fn call(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     };
     let is_long = sent.header.is_none_or(|header| header.procedure != Procedure::Msg);
     findings.add(
-        sent.finding(view, format!("a call that invalidates handle {rkey}"))
+        by_sender(sent, view, format!("a call that invalidates handle {rkey}"))
             .values(Value::Name("Send with Invalidate"), Value::Name("Send"))
             .unless(is_long),
     );

@@ -1,56 +1,20 @@
-//! Findings about the Sends and transactions that the engine reports, and accessors of rules on a
-//! Send.
+//! Findings about the Sends and transactions that the engine reports.
 
 use super::finding::{Basis, Finding};
 use super::known::Known;
 use alloc::string::String;
-use rdmascope_dissector::observation::{Kind, Sent};
-use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::Xid;
 
-/// A Send as rules read it.
-pub(crate) trait Judged {
-    /// rdma_xid; `None` if the Send is too short to have one.
-    fn xid(&self) -> Option<Xid>;
-
-    /// The direction of its transaction; `None` if unknown.
-    fn direction(&self, known: &Known) -> Option<Direction>;
-
-    /// rdma_credit of a call: the credits requested.
-    fn request(&self) -> Option<u32>;
-
-    /// rdma_credit of a reply or an RDMA_ERROR: the credits granted.
-    fn grant(&self) -> Option<u32>;
-
-    /// A finding against its sender, with its packets as evidence.
-    fn finding(&self, known: &Known, message: impl Into<String>) -> Finding;
+/// rdma_xid of a Send; `None` if it is too short to have one.
+pub(crate) fn xid_of(sent: &Sent<'_>) -> Option<Xid> {
+    sent.header.map(|header| header.xid)
 }
 
-impl Judged for Sent<'_> {
-    fn xid(&self) -> Option<Xid> {
-        self.header.map(|header| header.xid)
-    }
-
-    fn direction(&self, known: &Known) -> Option<Direction> {
-        match self.kind {
-            Kind::Call | Kind::Done => Some(known.direction(self.from)),
-            Kind::Reply | Kind::Error => Some(known.direction(self.from.other())),
-            Kind::Other => None,
-        }
-    }
-
-    fn request(&self) -> Option<u32> {
-        self.header.filter(|_| self.is_explicit && self.kind == Kind::Call).map(|header| header.credits)
-    }
-
-    fn grant(&self) -> Option<u32> {
-        let answers = matches!(self.kind, Kind::Reply | Kind::Error);
-        self.header.filter(|_| self.is_explicit && answers).map(|header| header.credits)
-    }
-
-    fn finding(&self, known: &Known, message: impl Into<String>) -> Finding {
-        Finding::new(message).by(self.from).about(self.direction(known), self.xid()).send(self.send)
-    }
+/// A finding against the sender of a Send, with its packets as evidence.
+pub(crate) fn by_sender(sent: &Sent<'_>, known: &Known, message: impl Into<String>) -> Finding {
+    Finding::new(message).by(sent.from).about(known.direction_of(sent), xid_of(sent)).send(sent.send)
 }
 
 /// A finding about a transaction, with call and reply as evidence.

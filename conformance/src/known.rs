@@ -2,7 +2,9 @@
 
 use alloc::boxed::Box;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
-use rdmascope_dissector::observation::{Ending, Faulty, HalfFlow, Missing, Observation, Observed, Sent};
+use rdmascope_dissector::observation::{
+    Ending, Faulty, HalfFlow, Kind, Missing, Observation, Observed, Sent,
+};
 use rdmascope_dissector::rdma::{End, Fault};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
@@ -98,6 +100,15 @@ impl Known {
     /// The direction of the transactions that this end calls.
     pub(crate) fn direction(&self, caller: End) -> Direction {
         if caller == self.requester { Direction::Forward } else { Direction::Backward }
+    }
+
+    /// The direction of the transaction that a Send belongs to; `None` if unknown.
+    pub(crate) fn direction_of(&self, sent: &Sent<'_>) -> Option<Direction> {
+        match sent.kind {
+            Kind::Call | Kind::Done => Some(self.direction(sent.from)),
+            Kind::Reply | Kind::Error => Some(self.direction(sent.from.other())),
+            Kind::Other => None,
+        }
     }
 
     /// The end that calls in this direction.

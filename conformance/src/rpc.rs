@@ -7,7 +7,7 @@ use super::bounded;
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::header::fault::fault_of;
-use super::judged::{Judged as _, about_reply};
+use super::judged::{about_reply, by_sender, xid_of};
 use super::known::{Known, Memory};
 use super::memory::AdvertisedMemory;
 use super::rule::{Document, Level, Source, Unseen};
@@ -357,7 +357,7 @@ impl Memory for EarlierCalls {
     /// Removes a call that was retransmitted.
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         if !self.before.is_empty() && sent.kind == Kind::Call {
-            let (xid, direction) = (sent.xid(), known.direction(sent.from));
+            let (xid, direction) = (xid_of(sent), known.direction(sent.from));
             let identity = sent.header.map(|header| CallIdentity::of(header, sent.send));
             let again = &mut self.again;
             self.before.retain(|before| {
@@ -424,7 +424,7 @@ fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
 fn second(sent: &Sent<'_>, view: &View<'_, Read>, message: &str) -> Finding {
     let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
     let basis = if is_known { Basis::Silence(sent.from.other()) } else { Basis::Lacking };
-    let finding = sent.finding(view, message.to_owned());
+    let finding = by_sender(sent, view, message);
     finding.frames(sent.call.into_iter().flatten().map(|seen| seen.frame)).rests_on(basis)
 }
 
@@ -541,7 +541,8 @@ fn replay(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
         format!("a call of connection {} is sent again {} ms later", left.connection.0, waited / 1_000_000);
     // The same call is retransmitted even if the capture lacks a reply; a different call may reuse
     // its XID once it was answered.
-    let finding = sent.finding(view, message).frames([left.seen.frame]).observed(Value::Nanoseconds(waited));
+    let finding =
+        by_sender(sent, view, message).frames([left.seen.frame]).observed(Value::Nanoseconds(waited));
     findings.add(finding.unless(left.lacks && same.is_none()));
 }
 
@@ -551,7 +552,7 @@ fn replay_differs(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Finding
         "a call has the XID of another call that connection {} left without a reply",
         left.connection.0
     );
-    let finding = sent.finding(view, message).frames([left.seen.frame]);
+    let finding = by_sender(sent, view, message).frames([left.seen.frame]);
     findings.add(finding.unless(left.lacks));
 }
 
@@ -568,12 +569,13 @@ fn message_type(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<
     let finding = match (stop.cause, payload.get(4..8)) {
         (Cause::Malformed, Some(&[a, b, c, d])) => {
             let found = u32::from_be_bytes([a, b, c, d]);
-            let finding = sent.finding(view, format!("an RPC message of msg_type {found}"));
+            let finding = by_sender(sent, view, format!("an RPC message of msg_type {found}"));
             finding.values(Value::Count(found.into()), Value::Words("0 or 1".to_owned()))
         }
-        _ if sent.send.length == Some(sent.send.bytes.len() as u32) => sent
-            .finding(view, format!("an RPC message of {} bytes", payload.len()))
-            .values(Value::Bytes(payload.len() as u64), Value::Words("24 bytes or more".to_owned())),
+        _ if sent.send.length == Some(sent.send.bytes.len() as u32) => {
+            by_sender(sent, view, format!("an RPC message of {} bytes", payload.len()))
+                .values(Value::Bytes(payload.len() as u64), Value::Words("24 bytes or more".to_owned()))
+        }
         _ => return,
     };
     findings.add(finding);
@@ -590,7 +592,7 @@ pub(crate) fn rpc_version_of(sent: &Sent<'_>) -> Option<u32> {
 
 fn rpc_version(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if let Some(found) = rpc_version_of(sent).filter(|version| *version != rpc::VERSION) {
-        let finding = sent.finding(view, format!("a call of version {found} of RPC"));
+        let finding = by_sender(sent, view, format!("a call of version {found} of RPC"));
         findings.add(finding.values(Value::Count(found.into()), Value::Count(rpc::VERSION.into())));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::bounded;
 use super::finding::Finding;
-use super::judged::Judged as _;
+use super::judged::xid_of;
 use super::known::{Known, Memory};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -200,7 +200,7 @@ impl UnmatchedMessages {
         let from = sent.from;
         messages.retain_mut(|message| {
             let came_late =
-                message.from != from && Some(message.xid) == sent.xid() && answers(message.kind, sent);
+                message.from != from && Some(message.xid) == xid_of(sent) && answers(message.kind, sent);
             if message.from != from && message.certain.is_none() {
                 message.certain = Some(known.lost[from] == 0);
             }
@@ -241,7 +241,7 @@ impl UnmatchedMessages {
             kind: sent.kind,
             from,
             xid,
-            direction: sent.direction(known),
+            direction: known.direction_of(sent),
             first: sent.send.first,
             seen: sent.send.seen,
             is_of_own_call: sent.of_own_call || self.answered[from].contains(xid),

@@ -4,7 +4,7 @@
 use super::super::bounded;
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
-use super::super::judged::{Judged as _, by_caller, paired};
+use super::super::judged::{by_caller, by_sender, paired, xid_of};
 use super::super::known::{Known, Memory};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::bodies::{MOST_SEGMENTS, is_bound, is_called, is_nfs4, is_read, results};
@@ -466,11 +466,11 @@ fn retry(sent: &Sent<'_>, view: &View<'_, BindingMemory>, findings: &mut Finding
     if view.memory.refused.is_empty() || sent.kind != Kind::Call || !sent.is_explicit {
         return;
     }
-    let Some(xid) = sent.xid() else { return };
+    let Some(xid) = xid_of(sent) else { return };
     let mut refused = view.memory.refused.iter().rev();
     if let Some(earlier) = refused.find(|earlier| (earlier.caller, earlier.xid) == (sent.from, xid)) {
         let words = format!("a call with the XID of one that was answered with {}", earlier.with);
-        let finding = sent.finding(view, words).observed(Value::Hexadecimal(xid.0.into()));
+        let finding = by_sender(sent, view, words).observed(Value::Hexadecimal(xid.0.into()));
         findings.add(finding.frames([earlier.call.frame, earlier.answer.frame]));
     }
 }

@@ -3,7 +3,7 @@
 use super::super::check::{self, Findings};
 use super::super::chunks;
 use super::super::finding::{Finding, Value};
-use super::super::judged::{Judged as _, about, on_answer};
+use super::super::judged::{about, by_sender, on_answer};
 use super::super::rpc::Read;
 use super::fault::{Fault, fault_of};
 use alloc::borrow::ToOwned;
@@ -26,7 +26,7 @@ pub(super) fn version(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<
     let Some(header) = sent.header.filter(|header| header.version != VERSION) else { return };
     let judged = matches!(sent.kind, Kind::Call | Kind::Done | Kind::Other);
     if judged {
-        let finding = sent.finding(view, format!("a message of version {}", header.version));
+        let finding = by_sender(sent, view, format!("a message of version {}", header.version));
         findings.add(finding.values(Value::Count(header.version.into()), Value::Count(VERSION.into())));
     }
 }
@@ -39,7 +39,7 @@ pub(super) fn too_short(sent: &Sent<'_>, view: &View<'_>, findings: &mut Finding
         _ => MINIMUM_LENGTH as u32,
     };
     if length < least {
-        let finding = sent.finding(view, format!("a message of {length} bytes"));
+        let finding = by_sender(sent, view, format!("a message of {length} bytes"));
         findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(least.into())));
     }
 }
@@ -62,13 +62,13 @@ pub(super) fn unreadable(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findin
         }
         _ => return,
     };
-    findings.add(sent.finding(view, message));
+    findings.add(by_sender(sent, view, message));
 }
 
 pub(super) fn procedure(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(header) = sent.header.filter(|header| header.version == VERSION) else { return };
     if let Procedure::Unknown(number) = header.procedure {
-        let finding = sent.finding(view, format!("a message with rdma_proc {number}"));
+        let finding = by_sender(sent, view, format!("a message with rdma_proc {number}"));
         findings.add(finding.values(Value::Count(number.into()), Value::Words("0 to 4".to_owned())));
     }
 }
@@ -76,13 +76,13 @@ pub(super) fn procedure(sent: &Sent<'_>, view: &View<'_>, findings: &mut Finding
 pub(super) fn padded(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let is_padded = |header: &&Header<'_>| header.version == VERSION && header.procedure == Procedure::Msgp;
     if sent.header.is_some_and(|header| is_padded(&header)) {
-        findings.add(sent.finding(view, "an RDMA_MSGP").observed(Value::Name("RDMA_MSGP")));
+        findings.add(by_sender(sent, view, "an RDMA_MSGP").observed(Value::Name("RDMA_MSGP")));
     }
 }
 
 pub(super) fn error_code(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     if let Some(Error::Unknown(number)) = sent.header.and_then(|header| header.error) {
-        let finding = sent.finding(view, format!("an RDMA_ERROR with rdma_err {number}"));
+        let finding = by_sender(sent, view, format!("an RDMA_ERROR with rdma_err {number}"));
         findings.add(finding.values(Value::Count(number.into()), Value::Words("1 or 2".to_owned())));
     }
 }
@@ -92,7 +92,7 @@ pub(super) fn trailing(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings
     let most = header.length.max(MINIMUM_LENGTH) as u64;
     let ends = matches!(sent.kind, Kind::Error | Kind::Done) && header.stop.is_none();
     if ends && u64::from(length) > most {
-        let finding = sent.finding(view, format!("an {} of {length} bytes", header.procedure));
+        let finding = by_sender(sent, view, format!("an {} of {length} bytes", header.procedure));
         findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(header.length as u64)));
     }
 }
