@@ -3,27 +3,24 @@
 //! RPC recovers from a lost connection by retransmitting unanswered calls on the next one, with the
 //! same XID. A bounded list of such calls is kept across connections.
 
-use super::bounded;
+mod calls;
+
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::header::fault::fault_of;
-use super::judged::{about_reply, by_sender, xid_of};
-use super::known::{Known, Memory};
+use super::judged::{about_reply, by_sender};
 use super::memory::AdvertisedMemory;
 use super::rule::{Document, Level, Source, Unseen};
 use super::sessions;
-use super::unmatched::UnmatchedMessages;
 use alloc::borrow::ToOwned;
-use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::vec::Vec;
-use rdmascope_dissector::connection::{Connection, ConnectionId, State};
-use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::observation::{CallIdentity, Kind, Observed};
-use rdmascope_dissector::observation::{Outstanding, Sent};
-use rdmascope_dissector::transaction::{AuthFault, Direction, Message, Outcome, Part, Seen, Transaction};
+use calls::UnansweredCall;
+pub(crate) use calls::{EarlierCalls, UnansweredCalls};
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{CallIdentity, Kind, Sent};
+use rdmascope_dissector::transaction::{AuthFault, Message, Outcome, Part, Transaction};
 use rdmascope_wire::rpcrdma::VERSION;
-use rdmascope_wire::{Cause, Layer, Xid, rpc};
+use rdmascope_wire::{Cause, Layer, rpc};
 
 const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
 const TRANSACTION: Source = Source { document: Document::Rfc8166, section: "2.2.2" };
@@ -211,191 +208,6 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// The state that its rules read.
 pub(crate) type Read = (EarlierCalls, AdvertisedMemory);
-
-/// Calls of earlier connections that may be retransmitted, and the latest call that was answered.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EarlierCalls {
-    /// Calls on earlier connections between the same hosts that have not been retransmitted yet.
-    before: Vec<EarlierCall>,
-    /// [`UnansweredCalls::taken`] when the list was last read.
-    recalled: u64,
-    /// Forward, backward: the first frame of the latest call that was answered.
-    latest_answered: [u64; 2],
-    /// Calls that were retransmitted and are outstanding, with the packet of the first
-    /// transmission.
-    again: Vec<(Direction, Xid, u64)>,
-    /// A call had no reply and the capture contains nothing from the other end, which is reported
-    /// once.
-    lacks_answerer: bool,
-    /// By end: a packet of it had a bad ICRC, which packet-icrc reports.
-    is_spoiled: [bool; 2],
-}
-
-/// A call on an earlier connection.
-#[derive(Clone, Copy, Debug)]
-struct EarlierCall {
-    /// Its direction on the present connection.
-    direction: Direction,
-    call: UnansweredCall,
-}
-
-/// Calls without a reply on closed connections, of all connections.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UnansweredCalls {
-    calls: VecDeque<UnansweredCall>,
-    /// The total number of such calls.
-    taken: u64,
-}
-
-/// A call without a reply.
-#[derive(Clone, Copy, Debug)]
-struct UnansweredCall {
-    connection: ConnectionId,
-    caller: Address,
-    answerer: Address,
-    xid: Xid,
-    identity: CallIdentity,
-    seen: Seen,
-    /// The capture may lack the reply.
-    lacks: bool,
-}
-
-impl UnansweredCalls {
-    /// Heap bytes that its list takes up.
-    pub(crate) fn footprint(&self) -> usize {
-        self.calls.len() * size_of::<UnansweredCall>()
-    }
-
-    /// Calls that are kept.
-    const MOST: usize = 1024;
-
-    /// Records a call that has no reply when its connection is closed.
-    pub(crate) fn note(&mut self, outstanding: &Outstanding, known: &Known, unmatched: &UnmatchedMessages) {
-        let Outstanding { caller, route, xid, identity, seen, lacks } = *outstanding;
-        // The reply may be among packets whose absence is not certain yet, or before the call.
-        let answerer = caller.other();
-        let may_lack = known.losses(answerer) > 0 || known.half_flows[answerer].waits;
-        let lacks = lacks || may_lack || !known.holds_start() || unmatched.shows_replies_early;
-        let (connection, caller, answerer) = (known.connection, route.source, route.destination);
-        let call = UnansweredCall { connection, caller, answerer, xid, identity, seen, lacks };
-        bounded::push(&mut self.calls, UnansweredCalls::MOST, call);
-        self.taken += 1;
-    }
-
-    /// Records a transaction whose reply is seen after the CM message that closed the connection.
-    #[inline]
-    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
-        let is_closed =
-            || known.established.as_ref().is_some_and(|connection| connection.state == State::Closed);
-        if !self.calls.is_empty() && transaction.reply.is_some() && is_closed() {
-            let is_answered =
-                |call: &UnansweredCall| call.connection == known.connection && call.xid == transaction.xid;
-            self.calls.iter_mut().filter(|call| is_answered(call)).for_each(|call| call.lacks = true);
-        }
-    }
-}
-
-impl EarlierCalls {
-    /// Calls of earlier connections that one connection keeps.
-    const MOST_BEFORE: usize = 256;
-
-    /// Whether calls that were outstanding on an earlier connection may be retransmitted.
-    #[inline]
-    pub(crate) fn expects_replays(&self) -> bool {
-        !self.before.is_empty()
-    }
-
-    /// Takes over the unanswered calls of earlier connections between the ends of this one.
-    pub(crate) fn recall(&mut self, connection: &Connection, left: &UnansweredCalls) {
-        let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
-        let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
-        let ends = [connection.requester.address, connection.responder.address];
-        if connection.state == State::Closed {
-            return;
-        }
-        for call in left.calls.range(left.calls.len() - new..).filter(|call| call.connection != connection.id)
-        {
-            let direction = if [call.caller, call.answerer] == ends {
-                Direction::Forward
-            } else if [call.answerer, call.caller] == ends {
-                Direction::Backward
-            } else {
-                continue;
-            };
-            if self.before.len() == EarlierCalls::MOST_BEFORE {
-                self.before.remove(0);
-            }
-            self.before.push(EarlierCall { direction, call: *call });
-        }
-    }
-
-    /// The unanswered call with this XID on an earlier connection.
-    fn left(&self, direction: Direction, xid: Xid) -> Option<&UnansweredCall> {
-        let mut left = self.before.iter().rev();
-        left.find(|before| before.direction == direction && before.call.xid == xid).map(|before| &before.call)
-    }
-
-    /// The packet of the call on an earlier connection that this transaction retransmits.
-    pub(crate) fn first_of(&self, transaction: &Transaction) -> Option<u64> {
-        let has_xid = |(direction, xid, _): &&(Direction, Xid, u64)| {
-            (*direction, *xid) == (transaction.direction, transaction.xid)
-        };
-        self.again.iter().find(has_xid).map(|(_, _, frame)| *frame)
-    }
-
-    /// Whether a call sent after this frame was answered.
-    pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
-        self.latest_answered[direction as usize] > frame
-    }
-}
-
-impl Memory for EarlierCalls {
-    fn footprint(&self) -> usize {
-        self.before.len() * size_of::<EarlierCall>() + size_of_val(&self.again[..])
-    }
-
-    /// Removes a call that was retransmitted.
-    fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
-        if !self.before.is_empty() && sent.kind == Kind::Call {
-            let (xid, direction) = (xid_of(sent), known.direction(sent.from));
-            let identity = sent.header.map(|header| CallIdentity::of(header, sent.send));
-            let again = &mut self.again;
-            self.before.retain(|before| {
-                let has_xid = before.direction == direction && Some(before.call.xid) == xid;
-                let is_same = identity.and_then(|identity| identity.is_same(&before.call.identity));
-                if has_xid && is_same != Some(false) && again.len() < EarlierCalls::MOST_BEFORE {
-                    again.push((direction, before.call.xid, before.call.seen.frame));
-                }
-                !has_xid
-            });
-        }
-    }
-
-    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
-        if !self.again.is_empty() {
-            let ended = (transaction.direction, transaction.xid);
-            self.again.retain(|(direction, xid, _)| (*direction, *xid) != ended);
-        }
-        self.lacks_answerer |= transaction.outcome == Outcome::NoReply
-            && transaction.call.is_some()
-            && known.is_closed()
-            && !known.has_packets_from(known.answerer(transaction.direction));
-        if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
-            let latest = &mut self.latest_answered[transaction.direction as usize];
-            *latest = call.first.frame.max(*latest);
-        }
-    }
-
-    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
-        if let Observed::Spoiled(spoiled) = observed {
-            self.is_spoiled[spoiled.from] = true;
-        }
-    }
-
-    fn joined(&mut self) {
-        *self = Self::default();
-    }
-}
 
 /// True unless the Send is a reply, or a call of RPC version 2 with an XID that is not outstanding.
 /// True for every Send while calls of an earlier connection may be retransmitted.
