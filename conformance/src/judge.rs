@@ -194,7 +194,7 @@ impl Judge {
                     }
                 }
                 judged.memories.note_transaction(transaction, &judged.known);
-                lasting.note_transaction(transaction, &judged.known);
+                lasting.unanswered.note_transaction(transaction, &judged.known);
                 judged.deliver(report);
             }
             Event::Connection(connection) => {
@@ -205,7 +205,8 @@ impl Judge {
             }
             Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
                 if let Some(judged) = self.connections.find(*connection) {
-                    judged.memories.note_eviction(judged.known.caller(*direction));
+                    let caller = judged.known.caller(*direction);
+                    judged.memories.each(|memory| memory.evicted(caller));
                 }
             }
             _ => {}
@@ -255,7 +256,7 @@ impl Judge {
                 }
             }
             judged.known.paired = sent.paired;
-            judged.memories.note_sent(sent, &judged.known);
+            judged.memories.each(|memory| memory.sent(sent, &judged.known));
         } else {
             judged.observe(&observation.kind, selected, lasting);
         }
@@ -314,7 +315,7 @@ impl JudgedConnection {
             }
             Observed::Joined(_) => {
                 End::BOTH.into_iter().for_each(|end| self.settle_as_inconclusive(end));
-                self.memories.note_joined();
+                self.memories.each(|memory| memory.joined());
                 self.known.note_joined();
             }
             Observed::Missing(missing) => {
@@ -326,12 +327,12 @@ impl JudgedConnection {
                 self.known.ending = Some(*ending);
             }
             Observed::Outstanding(outstanding) => {
-                lasting.note_outstanding(outstanding, &self.known, &self.memories);
+                lasting.unanswered.note(outstanding, &self.known, &self.memories.unmatched);
             }
             _ => {}
         }
         self.known.note_observed(observed);
-        self.memories.note_observed(observed, &self.known);
+        self.memories.each(|memory| memory.observed(observed, &self.known));
     }
 
     /// Decides the findings that wait for the sender of a message: its Sends before this one are

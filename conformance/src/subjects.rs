@@ -14,8 +14,7 @@ use super::{
     reverse, rpc, sessions, state, statuses, transport, unmatched,
 };
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Observed, Outstanding, Sent};
-use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 /// Rules that widely used implementations are known to break.
@@ -192,7 +191,7 @@ macro_rules! memories {
             /// Calls `note` with the state of each subject. Inlined, so that no call goes through a
             /// table.
             #[inline(always)]
-            fn each(&mut self, mut note: impl FnMut(&mut dyn Memory)) {
+            pub(crate) fn each(&mut self, mut note: impl FnMut(&mut dyn Memory)) {
                 $(note(&mut self.$name);)*
             }
 
@@ -223,11 +222,6 @@ memories! {
 }
 
 impl Memories {
-    /// Records a Send, after the rules ran on it.
-    pub(crate) fn note_sent(&mut self, sent: &Sent<'_>, known: &Known) {
-        self.each(|memory| memory.sent(sent, known));
-    }
-
     /// Records a finished transaction, after the rules ran on it.
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
         // The receiver discards a message that is too short, so the call waits for no answer.
@@ -246,21 +240,6 @@ impl Memories {
             self.each(|memory| memory.unanswered(transaction, lacks_reply));
         }
         self.each(|memory| memory.transaction(transaction, known));
-    }
-
-    /// Records an observation other than a Send, after the rules ran on it.
-    pub(crate) fn note_observed(&mut self, observed: &Observed<'_>, known: &Known) {
-        self.each(|memory| memory.observed(observed, known));
-    }
-
-    /// Records that the engine evicted a call of this end before a reply was seen.
-    pub(crate) fn note_eviction(&mut self, caller: End) {
-        self.each(|memory| memory.evicted(caller));
-    }
-
-    /// Records that two half-flows were joined to this connection.
-    pub(crate) fn note_joined(&mut self) {
-        self.each(|memory| memory.joined());
     }
 
     /// The credits of forward and of backward transactions.
@@ -298,11 +277,6 @@ impl Lasting {
             + self.states.footprint()
             + self.contexts.footprint()
             + self.refused.footprint()
-    }
-
-    /// Records a call that has no reply when its connection is closed.
-    pub(crate) fn note_outstanding(&mut self, outstanding: &Outstanding, known: &Known, memories: &Memories) {
-        self.unanswered.note(outstanding, known, &memories.unmatched);
     }
 
     /// Updates the state after a CM message or MPA start frame, before the rules run.
@@ -343,11 +317,5 @@ impl Lasting {
     pub(crate) fn hand_over_offloads(&mut self, known: &Known, memories: &mut Memories) {
         memories.sessions.offloads = self.offloads.take(known.connection);
         memories.sessions.lacks_callback = self.offloads.lacks_callback;
-    }
-
-    /// Records a finished transaction, after the rules ran on it.
-    #[inline]
-    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
-        self.unanswered.note_transaction(transaction, known);
     }
 }
