@@ -192,11 +192,12 @@ impl SessionEvent {
     /// Whether it happened to the connection of `transaction`, between the transaction's first and
     /// last packet. A call without a reply waits until the end of the capture.
     pub fn is_during(&self, transaction: &Transaction) -> bool {
-        let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
-        let Some(first) = messages().map(|message| message.first.time).min() else { return false };
+        let Some(first) = transaction.messages().map(|message| message.first.time).min() else {
+            return false;
+        };
         let last = match (&transaction.reply, transaction.outcome) {
             (None, Outcome::NoReply) => Time(i64::MAX),
-            _ => messages().map(|message| message.seen.time).max().unwrap_or(first),
+            _ => transaction.messages().map(|message| message.seen.time).max().unwrap_or(first),
         };
         let end = self.time.plus(self.duration.unwrap_or(0));
         self.is_of(transaction.connection) && self.time <= last && end >= first

@@ -206,7 +206,7 @@ pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
         && finding.direction.is_none_or(|direction| direction == transaction.direction)
         && finding.xid == Some(transaction.xid);
     // XIDs are reused, so a frame of the finding must lie within the transaction.
-    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    let messages = transaction.messages();
     let first = messages.clone().map(|message| message.first.frame).min();
     let last =
         messages.map(|message| message.seen.frame).chain(transaction.done.map(|done| done.frame)).max();

@@ -124,7 +124,7 @@ pub(crate) fn may_break(transaction: &Transaction) -> bool {
     let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
     let is_wrong =
         |it: &Operation| exceeds(it).is_some() || exceeds_entries(it).is_some() || stable(it).is_some();
-    [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
+    transaction.messages().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
         || transaction.details.returns_tag == Some(false)
         || wrong_results(transaction).is_some()

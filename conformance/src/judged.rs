@@ -19,8 +19,7 @@ pub(crate) fn by_sender(sent: &Sent<'_>, known: &Known, message: impl Into<Strin
 
 /// A finding about a transaction, with call and reply as evidence.
 pub(crate) fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
-    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
-    messages.fold(Finding::new(message).of(transaction), Finding::message)
+    transaction.messages().fold(Finding::new(message).of(transaction), Finding::message)
 }
 
 /// A finding against the caller, with the call as evidence.
@@ -49,9 +48,8 @@ pub(crate) fn paired(transaction: &Transaction, known: &Known, message: impl Int
 
 /// A finding against the answerer, with the last packets of call and reply as evidence.
 pub(crate) fn about_reply(transaction: &Transaction, known: &Known, message: impl Into<String>) -> Finding {
-    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     Finding::new(message)
         .by(known.answerer(transaction.direction))
         .of(transaction)
-        .frames(messages.map(|message| message.seen.frame))
+        .frames(transaction.messages().map(|message| message.seen.frame))
 }

@@ -221,5 +221,5 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// True if the call or the reply lists chunks.
 pub(crate) fn may_break(transaction: &Transaction) -> bool {
-    [&transaction.call, &transaction.reply].into_iter().flatten().any(chunks::lists_chunks)
+    transaction.messages().any(chunks::lists_chunks)
 }

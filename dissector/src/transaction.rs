@@ -139,6 +139,12 @@ impl Transaction {
     /// its connection has had faster replies only.
     pub const PATIENCE: u64 = 1_000_000_000;
 
+    /// The call and the reply, as far as they were seen.
+    #[inline]
+    pub fn messages(&self) -> impl Iterator<Item = &Message> + Clone {
+        self.call.iter().chain(&self.reply)
+    }
+
     /// Nanoseconds from the packet that completed the call's Send to the one that completed the
     /// reply's. `None` without one of them, or if the clock stepped between them.
     pub fn latency(&self) -> Option<u64> {

@@ -89,9 +89,8 @@ impl Ladder {
     /// Creates the ladder from the steps of a transaction. It is empty if the engine was not
     /// configured to keep steps.
     pub fn of(transaction: &Transaction) -> Ladder {
-        let messages = [&transaction.call, &transaction.reply];
         let steps = transaction.exchange.as_ref().map_or(&[][..], |kept| &kept.steps);
-        let sent = messages.into_iter().flatten().map(|message| message.first);
+        let sent = transaction.messages().map(|message| message.first);
         let first = sent.chain(steps.iter().map(|step| step.first)).min_by_key(|seen| seen.frame);
         let mut ladder = Ladder {
             start: first.map_or(Time::default(), |seen| seen.time),

@@ -500,8 +500,8 @@ impl Analysis {
     fn packet(&mut self, number: u64) -> Result<Answer, String> {
         let Analysis { timeline, store, frame, last, .. } = self;
         let owner = last.as_ref().filter(|transaction| {
-            let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
-            messages
+            transaction
+                .messages()
                 .map(|message| message.first.frame..=message.seen.frame)
                 .any(|frames| frames.contains(&number))
         });

@@ -153,7 +153,7 @@ impl RowMaker {
     /// `start`.
     pub fn row(&mut self, transaction: &Transaction, start: Time, ended: u64) -> Row {
         let followed = TransactionRow::follow(transaction, &mut self.paths);
-        let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+        let messages = transaction.messages();
         let first = messages.clone().map(|message| message.first.frame).min();
         let last =
             messages.clone().map(|message| message.seen.frame).chain(transaction.done.map(|done| done.frame));

@@ -27,8 +27,7 @@ pub enum Reason {
 impl Reason {
     /// The most severe reason for `transaction`; `None` if it is not broken.
     pub fn of(transaction: &Transaction, retransmitted: bool) -> Option<Reason> {
-        let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
-        let stops = messages().filter_map(|message| message.stop).chain(transaction.stop);
+        let stops = transaction.messages().filter_map(|message| message.stop).chain(transaction.stop);
         if transaction.outcome == Outcome::NoReply {
             Some(Reason::NoReply)
         } else if let Some(failure) = Failure::of(transaction) {
@@ -37,7 +36,7 @@ impl Reason {
             Some(Reason::Malformed)
         } else if retransmitted {
             Some(Reason::Retransmitted)
-        } else if messages().any(|message| !message.missing.is_empty()) {
+        } else if transaction.messages().any(|message| !message.missing.is_empty()) {
             Some(Reason::MissingBytes)
         } else {
             None

@@ -136,10 +136,7 @@ fn changes(transaction: &Transaction) -> bool {
     let is_plain = transaction.direction == Direction::Forward
         && transaction.status == Some(0)
         && transaction.stop.is_none()
-        && [&transaction.call, &transaction.reply]
-            .into_iter()
-            .flatten()
-            .all(|message| message.unread.is_none())
+        && transaction.messages().all(|message| message.unread.is_none())
         && details.session.sequenced.is_none_or(|results| results.flags == 0);
     if !is_plain {
         return true;

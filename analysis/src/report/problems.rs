@@ -175,7 +175,7 @@ impl Problems {
             Outcome::CutOff => self.of(transaction).cut_off.add(call),
         }
         let mut lacking = None;
-        for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
+        for message in transaction.messages() {
             if !message.missing.is_empty() {
                 lacking = lacking.or(Some(message.seen.frame));
             }

@@ -252,8 +252,7 @@ impl States {
     }
 
     fn transaction(&mut self, transaction: &Transaction, sink: Sink<'_>) {
-        let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
-        if let Some(time) = messages().map(|message| message.seen.time).max() {
+        if let Some(time) = transaction.messages().map(|message| message.seen.time).max() {
             self.latest = self.latest.max(time);
         }
         let (Some(procedure), Some(call)) = (transaction.procedure, &transaction.call) else {

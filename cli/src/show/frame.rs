@@ -85,6 +85,6 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
 /// Whether the Send of the call or the reply ended in this frame or may have begun in it. The frame
 /// then shows the operations.
 fn may_own(transaction: &Transaction, frame: u64) -> bool {
-    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
-    messages.map(|message| message.first.frame..=message.seen.frame).any(|frames| frames.contains(&frame))
+    let mut frames = transaction.messages().map(|message| message.first.frame..=message.seen.frame);
+    frames.any(|frames| frames.contains(&frame))
 }

@@ -392,10 +392,7 @@ impl Open {
         let transaction = &mut self.transaction;
         transaction.outcome = outcome;
         let lacks_reply = matches!(outcome, Outcome::NoReply | Outcome::NoCall | Outcome::CutOff);
-        let lacks_bytes = [&transaction.call, &transaction.reply]
-            .into_iter()
-            .flatten()
-            .any(|message| !message.missing.is_empty());
+        let lacks_bytes = transaction.messages().any(|message| !message.missing.is_empty());
         transaction.memory_unseen = no_memory;
         transaction.capture_gap = may_have_reply && lacks_reply || (gap || no_memory) && lacks_bytes;
         transaction.unanswered_until =

@@ -130,7 +130,7 @@ pub(crate) fn names(transaction: &Transaction) -> Vec<&'static str> {
 /// Checks that neither message of a transaction has missing bytes.
 #[track_caller]
 pub(crate) fn assert_complete(transaction: &Transaction) {
-    for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
+    for message in transaction.messages() {
         assert_eq!(message.missing, []);
         assert_eq!(message.stop, None);
     }

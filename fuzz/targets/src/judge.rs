@@ -260,7 +260,7 @@ impl Seen {
                     .for_each(|piece| take_piece(&piece));
             }
         }
-        for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
+        for message in transaction.messages() {
             assert!(message.first.frame > 0 && message.header_length <= message.send_length);
             assert!(message.missing.iter().all(|missing| missing.end.is_none_or(|end| missing.start < end)));
             (message.first.frame, message.seen.frame, message.missing.len()).hash(&mut self.digest);

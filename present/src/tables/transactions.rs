@@ -95,8 +95,7 @@ impl fmt::Display for Remarks<'_> {
                 remark(f, format_args!("{} {verb}", Bytes(bytes)))?;
             }
         }
-        let mut missing = [&transaction.call, &transaction.reply].into_iter().flatten();
-        if missing.any(|message| !message.missing.is_empty()) {
+        if transaction.messages().any(|message| !message.missing.is_empty()) {
             let problem = if transaction.memory_unseen { "data not captured" } else { "bytes missing" };
             remark(f, format_args!("{problem}"))?;
         } else if transaction.capture_gap {

@@ -91,7 +91,7 @@ impl fmt::Display for ReasonText<'_> {
 
 /// The caption of a transaction.
 fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: String) -> Markup {
-    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    let messages = transaction.messages();
     html! {
         "#" (transaction.number) " " (Maybe(Protocol::of(transaction))) " " (Label::of(transaction))
         @if let Some(latency) = transaction.latency() { ", " (Duration(latency)) }

@@ -76,8 +76,7 @@ fn frames(notes: &[Note], input: &Input) -> Result<BTreeMap<u64, Option<u64>>> {
         if let Event::Transaction(transaction) = event
             && let Some(frame) = frames.get_mut(&transaction.number)
         {
-            let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
-            *frame = messages.map(|message| message.first.frame).min();
+            *frame = transaction.messages().map(|message| message.first.frame).min();
         }
         Ok(())
     })??;
