@@ -6,6 +6,7 @@ use super::judged::by_sender;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::observation::Sent;
+use rdmascope_wire::private_data::DEFAULT_INLINE_THRESHOLD;
 
 pub(crate) const RULES: &[Checked] = &[Checked {
     id: "inline-threshold",
@@ -32,18 +33,15 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
         then sends has other causes too.",
 }];
 
-/// The inline threshold if the ends announced none (RFC 8166, section 3.3.3).
-const DEFAULT: u32 = 1024;
-
 /// True unless the Send fits any threshold.
 pub(crate) fn may_break(sent: &Sent<'_>) -> bool {
-    sent.send.length.is_none_or(|length| length > DEFAULT)
+    sent.send.length.is_none_or(|length| length > DEFAULT_INLINE_THRESHOLD)
 }
 
 fn threshold(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let length = sent.send.length.unwrap_or(sent.send.bytes.len() as u32);
     let known = view.inline_threshold(sent.from);
-    let threshold = known.unwrap_or(DEFAULT);
+    let threshold = known.unwrap_or(DEFAULT_INLINE_THRESHOLD);
     if length <= threshold {
         return;
     }

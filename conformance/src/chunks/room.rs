@@ -5,6 +5,7 @@ use super::lists::lists_chunks;
 use super::{binding, bodies};
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_dissector::ulb::{Nfs2, Nfs3, Nfs4, Operation, OperationKind};
+use rdmascope_wire::private_data::DEFAULT_INLINE_THRESHOLD;
 use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Segment};
 
 /// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes,
@@ -44,13 +45,11 @@ pub(in super::super) fn can_overrun(
     let message = RPC_HEADER + COMPOUND + results;
     // A reply copies the chunks of its call.
     let header = u64::from(call.header_length).max(MINIMUM_LENGTH as u64);
-    let inline = known.inline_threshold(known.answerer(transaction.direction)).unwrap_or(DEFAULT);
+    let inline = known.inline_threshold(known.answerer(transaction.direction));
+    let inline = inline.unwrap_or(DEFAULT_INLINE_THRESHOLD);
     let chunk = call.reply_chunk.as_ref().map_or(0, |chunk| Segment::total(&chunk.segments));
     Some(header + message > u64::from(inline) && message > chunk)
 }
-
-/// The inline threshold that every end supports (RFC 8166, section 3.3.3).
-const DEFAULT: u32 = 1024;
 
 /// Whether a Responder has to support the chunks of a call. It need not in the reverse direction
 /// (RFC 8167, section 5.3).
