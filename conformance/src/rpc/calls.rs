@@ -16,7 +16,7 @@ use rdmascope_wire::Xid;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlierCalls {
     /// Calls on earlier connections between the same hosts that have not been retransmitted yet.
-    before: Vec<EarlierCall>,
+    before: VecDeque<EarlierCall>,
     /// [`UnansweredCalls::taken`] when the list was last read.
     recalled: u64,
     /// Forward, backward: the first frame of the latest call that was answered.
@@ -122,10 +122,8 @@ impl EarlierCalls {
             } else {
                 continue;
             };
-            if self.before.len() == EarlierCalls::MOST_BEFORE {
-                self.before.remove(0);
-            }
-            self.before.push(EarlierCall { direction, call: *call });
+            let call = EarlierCall { direction, call: *call };
+            bounded::push(&mut self.before, EarlierCalls::MOST_BEFORE, call);
         }
     }
 
