@@ -174,7 +174,7 @@ fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<BTreeSet<St
 }
 
 /// The accepted cycles, each with its reason.
-const CYCLES: [(&str, &[&str]); 18] = [
+const CYCLES: [(&str, &[&str]); 17] = [
     (
         "a table makes headers from rows, and reads those of a CM message by its fields",
         &[
@@ -250,14 +250,6 @@ const CYCLES: [(&str, &[&str]); 18] = [
     (
         "a page documents Parquet, and a Parquet schema contains the text of the page",
         &["present/src/column/docs.rs", "present/src/column/parquet.rs"],
-    ),
-    (
-        "a transaction has columns of messages and capture points, and all name directions",
-        &[
-            "present/src/columns/message.rs",
-            "present/src/columns/capture_points.rs",
-            "present/src/columns/transaction.rs",
-        ],
     ),
     (
         "iWARP is one of the headers, and both have the same consumer data",

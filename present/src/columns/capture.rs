@@ -96,7 +96,7 @@ pub static CAPTURE: Columns<Ending> = {
                 U64(|it| Some(it.totals.stops)),
                 "Packets whose headers are truncated or malformed.",
             ),
-            C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets truncated by a snap length."),
+            C::snapped(|it| Some(it.totals.cut_records)),
             C::new(
                 "without_payload",
                 U64(|it| Some(it.totals.records_without_payload)),
@@ -142,11 +142,7 @@ pub static CAPTURE: Columns<Ending> = {
                 Object(&O { columns: &OUTCOMES, lend: |it, see| see(it.totals.transactions) }),
                 "Transactions by outcome.",
             ),
-            C::new(
-                "evictions",
-                U64(|it| Some(it.totals.evictions)),
-                "Table entries evicted because a table was full.",
-            ),
+            C::evictions(|it| Some(it.totals.evictions)),
             C::new(
                 "files",
                 Objects(&O { columns: &FILE, lend: |it, see| it.files.iter().for_each(see) }),

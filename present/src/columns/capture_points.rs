@@ -1,6 +1,6 @@
 //! `place`, `way` and `operation_split`: comparisons of captures from several capture points.
 
-use super::transaction::DIRECTIONS;
+use super::shared::direction;
 use crate::column::Read::{Fraction, Frames, Nanoseconds, Object, Shown, Text, Texts, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use crate::page::capture_points::clock_description;
@@ -229,23 +229,9 @@ pub static OPERATION_SPLIT: Columns<OperationSplit> = {
         name: "operation_split",
         role: Role::Line,
         columns: &[
-            C::new(
-                "protocol",
-                Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was \
-                 not captured.",
-            )
-            .or_null(),
-            C::new(
-                "direction",
-                Word(DIRECTIONS, |(key, _)| Some(if key.backward { "backward" } else { "forward" })),
-                "Which end calls.",
-            ),
-            C::new(
-                "operation",
-                Shown(|(key, _), see| see(&key.label)),
-                "The principal operation, or the procedure.",
-            ),
+            C::protocol(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
+            C::direction(|(key, _)| Some(direction(key.backward))),
+            C::operation(|(key, _), see| see(&key.label)),
             C::new("count", U64(|(_, sum)| Some(sum.count)), "Transactions captured at both ends."),
             C::new(
                 "unknown",

@@ -1,7 +1,6 @@
 //! `check`: the scope of a check, and the number of findings of each rule.
 
 use super::capture::FILE;
-use super::finding::LEVELS;
 use crate::column::Read::{Boolean, Object, Objects, Text, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::words;
@@ -103,21 +102,9 @@ pub static CHECK: Columns<Judged> = {
                 "Checked transactions with encrypted arguments and results (krb5p). Their operations, \
                  statuses and session slots are not checked.",
             ),
-            C::new(
-                "missing_packets",
-                U64(|(tally, _)| Some(tally.missing_packets)),
-                "Request packets missing from the capture.",
-            ),
-            C::new(
-                "snapped",
-                U64(|(_, ending)| Some(ending.totals.cut_records)),
-                "Packets truncated by a snap length.",
-            ),
-            C::new(
-                "evictions",
-                U64(|(_, ending)| Some(ending.totals.evictions)),
-                "Table entries evicted because a table was full.",
-            ),
+            C::missing_packets(|(tally, _)| Some(tally.missing_packets)),
+            C::snapped(|(_, ending)| Some(ending.totals.cut_records)),
+            C::evictions(|(_, ending)| Some(ending.totals.evictions)),
             C::new(
                 "files",
                 Objects(&O { columns: &FILE, lend: |(_, ending), see| ending.files.iter().for_each(see) }),
@@ -155,11 +142,7 @@ static RULE_COUNT: Columns<RuleCount> = {
         role: Role::Inner,
         columns: &[
             C::new("rule", Word(&[], |count| Some(count.rule.id)), "The id of the rule."),
-            C::new(
-                "level",
-                Word(LEVELS, |count| Some(words::level(count.rule.level))),
-                "The severity of the rule.",
-            ),
+            C::level(|count| Some(words::level(count.rule.level))),
             C::new(
                 "allowed_rule",
                 Boolean(|count| Some(count.is_allowed)),

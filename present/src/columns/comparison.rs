@@ -1,6 +1,6 @@
 //! `comparison` and `difference`: the results of `diff`.
 
-use super::transaction::DIRECTIONS;
+use super::shared::{DIRECTIONS, direction, rounded};
 use crate::column::Read::{Any, Boolean, Fraction, Nanoseconds, Object, Shown, Text, U32, U64, Word};
 use crate::column::{
     Column, Columns, Lent, Lists, Role, Subject, Value, Within, Words, explained, lend, word,
@@ -77,11 +77,7 @@ pub static SIDE: Columns<Side> = {
             ),
             C::new("connections", U64(|side| Some(side.connections())), "Connections in the capture."),
             C::new("transactions", U64(|side| Some(side.transactions())), "Transactions."),
-            C::new(
-                "snapped",
-                U64(|side| Some(side.ending.totals.cut_records)),
-                "Packets truncated by a snap length.",
-            ),
+            C::snapped(|side| Some(side.ending.totals.cut_records)),
         ],
     }
 };
@@ -144,7 +140,7 @@ pub static DIFFERENCE: Columns<Difference> = {
                 // Failures are counted over both directions.
                 Word(DIRECTIONS, |it| {
                     let pair = it.operation.filter(|_| it.area != Area::Errors)?;
-                    Some(if pair.backward { "backward" } else { "forward" })
+                    Some(direction(pair.backward))
                 }),
                 "The direction of that operation. It is null for `error`, which counts both.",
             )
@@ -211,10 +207,6 @@ pub static DIFFERENCE: Columns<Difference> = {
         ],
     }
 };
-
-fn rounded(value: f64) -> f64 {
-    (value * 10_000.0).round() / 10_000.0
-}
 
 fn protocol(operation: Option<Pair>, side: usize) -> Option<rdmascope_analysis::names::Protocol> {
     operation?.protocols[side]

@@ -458,11 +458,7 @@ static COUNTS: Columns<Counts> = {
                 "Request packets that filled a gap before packets seen earlier: out of order in the \
                  capture, or lost before the capture point and retransmitted.",
             ),
-            C::new(
-                "missing_packets",
-                U64(|sent| Some(sent.missing_packets)),
-                "Request packets missing from the capture.",
-            ),
+            C::missing_packets(|sent| Some(sent.missing_packets)),
             C::new(
                 "unmatched_responses",
                 U64(|sent| Some(sent.unmatched_responses)),

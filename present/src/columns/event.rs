@@ -1,5 +1,6 @@
 //! `event`: an event of a connection.
 
+use super::shared::ENDS;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Frame, Nanoseconds, Text, Time, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Words, explained};
@@ -79,8 +80,7 @@ pub static EVENT: Columns<SessionEvent> = {
             C::new("event", Word(KINDS, |event| Some(event.kind.word())), "The kind of event.")
                 .text(3, "event", Left(18))
                 .tint(|event| if event.kind.is_loss() { Tint::Red } else { Tint::Plain }),
-            C::new("connection", U32(|event| Some(event.connection.0)), "The number of the connection.")
-                .text(2, "conn", Right(4)),
+            C::connection(|event| Some(event.connection.0)).text(2, "conn", Right(4)),
             C::new(
                 "other_connection",
                 U32(|event| event.other.map(|id| id.0)),
@@ -91,13 +91,7 @@ pub static EVENT: Columns<SessionEvent> = {
             .or_null(),
             C::new(
                 "by",
-                Word(
-                    &[
-                        explained("requester", "the end that opened the connection"),
-                        explained("responder", "the other end"),
-                    ],
-                    |event| event.by_requester.map(words::end),
-                ),
+                Word(ENDS, |event| event.by_requester.map(words::end)),
                 "The end that caused the event. It is null if neither end did or if the capture does not \
                  show it.",
             )

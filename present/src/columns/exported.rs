@@ -80,12 +80,7 @@ pub static EXPORTED: Columns<Exported<'static>> = {
                 "Packets with a bad ICRC.",
             )
             .or_null(),
-            C::new(
-                "snapped",
-                U64(|it| it.total(|ending| ending.totals.cut_records)),
-                "Packets truncated by a snap length.",
-            )
-            .or_null(),
+            C::snapped(|it| it.total(|ending| ending.totals.cut_records)).or_null(),
             C::new(
                 "dropped",
                 U64(|it| it.total(Ending::dropped)),
@@ -104,12 +99,7 @@ pub static EXPORTED: Columns<Exported<'static>> = {
                 "RPC calls in the capture, with or without replies.",
             )
             .or_null(),
-            C::new(
-                "evictions",
-                U64(|it| it.total(|ending| ending.totals.evictions)),
-                "Table entries evicted because a table was full.",
-            )
-            .or_null(),
+            C::evictions(|it| it.total(|ending| ending.totals.evictions)).or_null(),
             C::new(
                 "cut_short",
                 U64(|it| it.total(|ending| ending.files.iter().filter(|file| file.cut.is_some()).count() as u64)),

@@ -1,7 +1,7 @@
 //! `finding`: a broken rule, or one that may be broken; and `rule`.
 
-use super::transaction::DIRECTIONS;
-use crate::column::Read::{Any, Boolean, Frames, Object, Objects, Shown, Text, U32, U64, Word, Xid};
+use super::shared::{DIRECTIONS, ENDS};
+use crate::column::Read::{Any, Boolean, Frames, Object, Objects, Shown, Text, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Value, Within, Words, explained, lend, word};
 use crate::words;
 use rdmascope_analysis::names;
@@ -34,9 +34,6 @@ impl Subject for FindingRow<'static> {
     type Of<'a> = FindingRow<'a>;
 }
 
-/// The levels of rules.
-pub(super) static LEVELS: Words = &[word("violation"), word("warning"), word("advice")];
-
 static VERDICTS: Words = &[
     explained("stands", "the capture proves it"),
     explained("inconclusive", "missing packets could disprove it"),
@@ -52,12 +49,7 @@ pub static FINDING: Columns<FindingRow<'static>> = {
         columns: &[
             C::new("rule", Word(&[], |row| row.finding.rule.map(|rule| rule.id)), "The id of the rule: `credit-limit`.")
                 .or_null(),
-            C::new(
-                "level",
-                Word(LEVELS, |row| row.finding.rule.map(|rule| words::level(rule.level))),
-                "The severity of the rule.",
-            )
-            .or_null(),
+            C::level(|row| row.finding.rule.map(|rule| words::level(rule.level))).or_null(),
             C::new(
                 "verdict",
                 Word(VERDICTS, |row| Some(words::verdict(row.finding.verdict))),
@@ -68,21 +60,10 @@ pub static FINDING: Columns<FindingRow<'static>> = {
             C::new("reason", Text(|row, see| lend(row.reason, see)), "The reason for which the policy allows the finding.")
                 .optional()
                 .json_only(),
-            C::new(
-                "connection",
-                U32(|row| row.finding.connection.map(|connection| connection.0)),
-                "The number of the connection.",
-            )
-            .or_null(),
+            C::connection(|row| row.finding.connection.map(|connection| connection.0)).or_null(),
             C::new(
                 "by",
-                Word(
-                    &[
-                        explained("requester", "the end that opened the connection"),
-                        explained("responder", "the other end"),
-                    ],
-                    |row| row.finding.by_requester.map(words::end),
-                ),
+                Word(ENDS, |row| row.finding.by_requester.map(words::end)),
                 "The end that broke the rule. It is null if both did or if the capture does not show it.",
             )
             .or_null(),
@@ -252,11 +233,7 @@ pub static RULE: Columns<RuleRow> = {
         columns: &[
             C::new("rule", Word(&[], |(_, rule)| Some(rule.id)), "The id of the rule."),
             C::new("subject", Word(&[], |(subject, _)| Some(subject)), "The subject of the rule."),
-            C::new(
-                "level",
-                Word(LEVELS, |(_, rule)| Some(words::level(rule.level))),
-                "The severity of the rule.",
-            ),
+            C::level(|(_, rule)| Some(words::level(rule.level))),
             C::new(
                 "sources",
                 Objects(&O { columns: &SOURCE, lend: |(_, rule), see| rule.sources.iter().for_each(see) }),

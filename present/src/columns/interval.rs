@@ -2,10 +2,10 @@
 //! capture.
 
 use super::report::LATENCY;
-use super::transaction::DIRECTIONS;
+use super::shared::{ENDS, direction};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Boolean, Fraction, Nanoseconds, Object, Shown, Text, Time, U32, U64, Word};
-use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, explained, lend};
+use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, lend};
 use crate::text::{Maybe, Named};
 use crate::words;
 use rdmascope_analysis::live::{Figures, Interval, OfConnection, Transport, Waiting};
@@ -72,11 +72,7 @@ pub static TRANSPORT: Columns<Transport> = {
             ),
             C::new("naks", U64(|sent| Some(sent.naks)), "NAKs other than RNR NAKs."),
             C::new("rnr_naks", U64(|sent| Some(sent.rnr_naks)), "RNR NAKs."),
-            C::new(
-                "missing_packets",
-                U64(|sent| Some(sent.missing)),
-                "Request packets missing from the capture.",
-            ),
+            C::missing_packets(|sent| Some(sent.missing)),
             C::new(
                 "bad_icrc",
                 U64(|sent| Some(sent.bad_icrc)),
@@ -210,7 +206,7 @@ pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
                 Nanoseconds(|(interval, _)| Some(interval.length)),
                 "The length of the interval.",
             ),
-            C::new("connection", U32(|(_, one)| Some(one.connection.id.0)), "The number of the connection."),
+            C::connection(|(_, one)| Some(one.connection.id.0)),
             C::new(
                 "requester",
                 Shown(|(_, one), see| see(&Named(&one.connection.requester))),
@@ -240,13 +236,7 @@ pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
             .or_null(),
             C::new(
                 "one_direction",
-                Word(
-                    &[
-                        explained("requester", "the end that opened the connection"),
-                        explained("responder", "the other end"),
-                    ],
-                    |(_, one)| one.only_sender().map(words::end),
-                ),
+                Word(ENDS, |(_, one)| one.only_sender().map(words::end)),
                 "The only end whose packets were captured. It is null if both directions were captured.",
             )
             .or_null(),
@@ -287,19 +277,14 @@ pub static INTERVAL_OPERATION: Columns<OperationInInterval> = {
         role: Role::Line,
         columns: &[
             C::new("time", Time(|(interval, ..)| Some(interval.start)), "When the interval began."),
-            C::new("duration_ns", Nanoseconds(|(interval, ..)| Some(interval.length)), "The length of the interval."),
             C::new(
-                "protocol",
-                Shown(|(_, key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was not captured.",
-            )
-            .or_null(),
-            C::new(
-                "direction",
-                Word(DIRECTIONS, |(_, key, _)| Some(if key.backward { "backward" } else { "forward" })),
-                "Which end calls.",
+                "duration_ns",
+                Nanoseconds(|(interval, ..)| Some(interval.length)),
+                "The length of the interval.",
             ),
-            C::new("operation", Shown(|(_, key, _), see| see(&key.label)), "The principal operation, or the procedure."),
+            C::protocol(|(_, key, _), see| lend(key.protocol, |protocol| see(&protocol))),
+            C::direction(|(_, key, _)| Some(direction(key.backward))),
+            C::operation(|(_, key, _), see| see(&key.label)),
             C::new(
                 "transactions",
                 Object(&O { columns: &FIGURES, lend: |(.., figures), see| see(figures) }),

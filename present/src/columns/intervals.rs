@@ -1,8 +1,7 @@
 //! `course`: the transactions of one interval of a capture, or one group of them.
 
 use super::report::LATENCY;
-use super::shared::PAYLOAD_BYTES;
-use super::transaction::DIRECTIONS;
+use super::shared::{DIRECTIONS, PAYLOAD_BYTES, direction};
 use crate::column::Read::{Fraction, Nanoseconds, Object, Shown, Time, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use rdmascope_analysis::intervals::Figures;
@@ -53,9 +52,7 @@ pub static INTERVALS: Columns<Figures> = {
             .optional(),
             C::new(
                 "direction",
-                Word(DIRECTIONS, |row| {
-                    row.group.operation.map(|key| if key.backward { "backward" } else { "forward" })
-                }),
+                Word(DIRECTIONS, |row| row.group.operation.map(|key| direction(key.backward))),
                 "Which end calls, with `--by operation`.",
             )
             .optional(),

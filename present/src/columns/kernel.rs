@@ -2,7 +2,7 @@
 //! kernel trace, compared with the capture.
 
 use crate::column::Read::{
-    Boolean, Fraction, Frame, Key, Nanoseconds, Objects, Offset, Shown, U32, U64, Word, Xid,
+    Boolean, Fraction, Frame, Key, Nanoseconds, Objects, Offset, Shown, U32, U64, Word,
 };
 use crate::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
 use rdmascope_analysis::kernel::{self, Call, Chunks, Disagreement, KernelTrace, Point, Step, TraceResults};
@@ -203,8 +203,8 @@ pub static KERNEL_DISAGREEMENT: Columns<DisagreementRow> = {
                 ),
                 "The property that differs.",
             ),
-            C::new("xid", Xid(|(_, one)| Some(one.xid)), "rdma_xid."),
-            C::new("connection", U32(|(_, one)| one.connection), "The number of the connection.").or_null(),
+            C::xid(|(_, one)| Some(one.xid)),
+            C::connection(|(_, one)| one.connection).or_null(),
             C::new("frame", Frame(|(_, one)| one.frame), "The packet that differs.").or_null(),
             C::new("line", U64(|(_, one)| one.line), "The line of the trace.").or_null(),
             C::new(
@@ -313,7 +313,7 @@ pub static KERNEL_TRANSACTION: Columns<CallRow> = {
             C::new("line", U64(|(_, call)| Some(call.line)), "The first line about the transaction, from 1."),
             C::new("host", Word(ROLES, |(_, call)| Some(call.role.word())), "The role of the host in the transaction."),
             C::new("callback", Boolean(|(_, call)| Some(call.backward)), "Whether the transaction is known to be a callback."),
-            C::new("xid", Xid(|(_, call)| Some(call.xid)), "rdma_xid."),
+            C::xid(|(_, call)| Some(call.xid)),
             C::new("operation", Shown(|(trace, call), see| lend(trace.name_of(call), |name| see(&Plain(name)))), "The kernel's name for the operation, if `rpc_stats_latency` or `svc_process` was traced.").or_null(),
             C::new("latency_ns", Nanoseconds(|(_, call)| call.latency()), "From marshalling the call to matching the reply. If the host answers: from receiving the call, or else decoding it, to posting the reply.").or_null(),
             C::new("header_length", U32(|(_, call)| call.header_length), "Bytes of the RPC-over-RDMA header.").or_null(),

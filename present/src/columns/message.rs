@@ -1,7 +1,6 @@
 //! `call` and `reply` of a transaction, and the rows of the table `messages`.
 
 use super::shared::{PARTS, SEGMENT, STOP, columns_of_segment};
-use super::transaction::DIRECTIONS;
 use crate::column::Read::{Boolean, Frame, Key, Object, Objects, Shown, Time, U16, U32, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::words;
@@ -34,15 +33,9 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
         columns: &[
             C::new("number", U64(|row| Some(row.transaction.number)), "The number of the transaction.")
                 .parquet_only(),
-            C::new("connection", U32(|row| Some(row.transaction.connection.0)), "The number of the connection.")
-                .parquet_only(),
-            C::new(
-                "direction",
-                Word(DIRECTIONS, |row| Some(names::direction(row.transaction.direction))),
-                "Which end calls.",
-            )
-            .parquet_only(),
-            C::new("xid", Xid(|row| Some(row.transaction.xid.0)), "rdma_xid.").parquet_only(),
+            C::connection(|row| Some(row.transaction.connection.0)).parquet_only(),
+            C::direction(|row| Some(names::direction(row.transaction.direction))).parquet_only(),
+            C::xid(|row| Some(row.transaction.xid.0)).parquet_only(),
             C::new(
                 "is_reply",
                 Boolean(|row| Some(row.is_reply)),

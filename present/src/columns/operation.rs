@@ -1,6 +1,6 @@
 //! `operation_details` of a transaction, and the rows of the table `operations`.
 
-use crate::column::Read::{Boolean, Bytes, Lossy, Object, U16, U32, U64, Word, Xid};
+use crate::column::Read::{Boolean, Bytes, Lossy, Object, U16, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use crate::words;
 use rdmascope_analysis::names;
@@ -35,9 +35,8 @@ pub static OPERATION: Columns<OperationRow<'static>> = {
         columns: &[
             C::new("number", U64(|row| Some(row.transaction.number)), "The number of the transaction.")
                 .parquet_only(),
-            C::new("connection", U32(|row| Some(row.transaction.connection.0)), "The number of the connection.")
-                .parquet_only(),
-            C::new("xid", Xid(|row| Some(row.transaction.xid.0)), "rdma_xid.").parquet_only(),
+            C::connection(|row| Some(row.transaction.connection.0)).parquet_only(),
+            C::xid(|row| Some(row.transaction.xid.0)).parquet_only(),
             C::new("index", U32(|row| Some(row.index as u32)), "The index of the operation in the COMPOUND, from 0.")
                 .parquet_only(),
             C::new("code", U32(|row| Some(row.operation.code())), "The number of the operation or procedure."),

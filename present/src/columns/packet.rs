@@ -3,7 +3,7 @@
 use super::shared::{PRIVATE_DATA, SEGMENT, STOP, columns_of_segment};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
-    Boolean, Frame as FrameNumber, Key, Object, Objects, Offset, Qpn, Shown, Time, U8, U16, U32, Word, Xid,
+    Boolean, Frame as FrameNumber, Key, Object, Objects, Offset, Qpn, Shown, Time, U8, U16, U32, Word,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Within, lend, word};
 use crate::tables::packets::{BadIcrc, Carried, Copy, NoPacket};
@@ -540,7 +540,7 @@ static HEADER: Columns<Header<'static>> = {
         name: "rpcrdma",
         role: Role::Inner,
         columns: &[
-            C::new("xid", Xid(|header| Some(header.xid.0)), "rdma_xid."),
+            C::xid(|header| Some(header.xid.0)),
             C::new("version", U32(|header| Some(header.version)), "rdma_vers."),
             C::new("credits", U32(|header| Some(header.credits)), "rdma_credit."),
             C::new(

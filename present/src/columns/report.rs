@@ -1,7 +1,6 @@
 //! The counts in the report of `analyze`: `operation`, `error` and `problem`.
 
-use super::shared::PAYLOAD_BYTES;
-use super::transaction::DIRECTIONS;
+use super::shared::{PAYLOAD_BYTES, direction, rounded};
 use crate::column::Read::{Boolean, Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use rdmascope_analysis::names::{self, Failure};
@@ -24,28 +23,14 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
         name: "operation",
         role: Role::Line,
         columns: &[
-            C::new(
-                "protocol",
-                Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was \
-                 not captured.",
-            )
-            .or_null(),
+            C::protocol(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
             C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null(),
             C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "The version of the program.")
                 .or_null(),
             C::new("minor_version", U32(|(key, _)| key.protocol?.minor), "The minor version of NFSv4.")
                 .or_null(),
-            C::new(
-                "direction",
-                Word(DIRECTIONS, |(key, _)| Some(if key.backward { "backward" } else { "forward" })),
-                "Which end calls.",
-            ),
-            C::new(
-                "operation",
-                Shown(|(key, _), see| see(&key.label)),
-                "The principal operation, or the procedure.",
-            ),
+            C::direction(|(key, _)| Some(direction(key.backward))),
+            C::operation(|(key, _), see| see(&key.label)),
             C::new("count", U64(|(_, stats)| Some(stats.count)), "Transactions."),
             C::new("errors", U64(|(_, stats)| Some(stats.errors)), "Transactions that failed."),
             C::new("bytes", U64(|(_, stats)| Some(stats.bytes)), PAYLOAD_BYTES),
@@ -175,10 +160,6 @@ static SHARES: Columns<Shares> = {
     }
 };
 
-fn rounded(share: f64) -> f64 {
-    (share * 10_000.0).round() / 10_000.0
-}
-
 impl Subject for Replies {
     type Of<'a> = &'a Replies;
 }
@@ -241,13 +222,7 @@ pub static ERROR: Columns<ErrorRow> = {
         name: "error",
         role: Role::Line,
         columns: &[
-            C::new(
-                "protocol",
-                Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was \
-                 not captured.",
-            )
-            .or_null(),
+            C::protocol(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
             C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null(),
             C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "The version of the program.")
                 .or_null(),

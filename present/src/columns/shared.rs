@@ -1,7 +1,7 @@
-//! Objects that several kinds of lines contain.
+//! Columns and objects that several kinds of lines contain.
 
-use crate::column::Read::{Boolean, Frame, Shown, Time, U8, U32, U64, Word};
-use crate::column::{Column, Columns, Role, Subject, Words, word};
+use crate::column::Read::{Boolean, Frame, Shown, Time, U8, U32, U64, Word, Xid};
+use crate::column::{Column, Columns, LendShown, Reader, Role, Subject, Words, explained, word};
 use crate::words;
 use rdmascope_dissector::connection::PrivateData;
 use rdmascope_dissector::record;
@@ -12,6 +12,72 @@ use rdmascope_wire::rpcrdma::Segment;
 /// The meaning of `bytes` of a transaction, and of several.
 pub(super) const PAYLOAD_BYTES: &str = "Payload bytes: those of DDP-eligible items in arguments and results. \
     Without such items, the bytes that RDMA Reads and RDMA Writes moved.";
+
+/// The direction of a transaction.
+pub(super) static DIRECTIONS: Words = &[
+    explained("forward", "the end that opened the connection calls"),
+    explained("backward", "the other end calls (RFC 8167)"),
+];
+
+/// The ends of a connection.
+pub(super) static ENDS: Words =
+    &[explained("requester", "the end that opened the connection"), explained("responder", "the other end")];
+
+/// The levels of rules.
+static LEVELS: Words = &[word("violation"), word("warning"), word("advice")];
+
+/// Columns that several lists have, with one name and one meaning.
+impl<S: Subject> Column<S> {
+    pub(super) const fn connection(read: Reader<S, u32>) -> Column<S> {
+        Column::new("connection", U32(read), "The number of the connection.")
+    }
+
+    pub(super) const fn xid(read: Reader<S, u32>) -> Column<S> {
+        Column::new("xid", Xid(read), "rdma_xid.")
+    }
+
+    pub(super) const fn direction(read: Reader<S, &'static str>) -> Column<S> {
+        Column::new("direction", Word(DIRECTIONS, read), "Which end calls.")
+    }
+
+    /// The protocol of an operation; null if no call was captured.
+    pub(super) const fn protocol(lend: LendShown<S>) -> Column<S> {
+        const MEANING: &str = "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the \
+            call was not captured.";
+        Column::new("protocol", Shown(lend), MEANING).or_null()
+    }
+
+    pub(super) const fn operation(lend: LendShown<S>) -> Column<S> {
+        Column::new("operation", Shown(lend), "The principal operation, or the procedure.")
+    }
+
+    /// The level of a rule.
+    pub(super) const fn level(read: Reader<S, &'static str>) -> Column<S> {
+        Column::new("level", Word(LEVELS, read), "The severity of the rule.")
+    }
+
+    pub(super) const fn missing_packets(read: Reader<S, u64>) -> Column<S> {
+        Column::new("missing_packets", U64(read), "Request packets missing from the capture.")
+    }
+
+    pub(super) const fn snapped(read: Reader<S, u64>) -> Column<S> {
+        Column::new("snapped", U64(read), "Packets truncated by a snap length.")
+    }
+
+    pub(super) const fn evictions(read: Reader<S, u64>) -> Column<S> {
+        Column::new("evictions", U64(read), "Table entries evicted because a table was full.")
+    }
+}
+
+/// The word for the direction of a transaction.
+pub(super) const fn direction(backward: bool) -> &'static str {
+    if backward { "backward" } else { "forward" }
+}
+
+/// Rounds to four decimals.
+pub(super) fn rounded(value: f64) -> f64 {
+    (value * 10_000.0).round() / 10_000.0
+}
 
 impl Subject for Stop {
     type Of<'a> = Stop;

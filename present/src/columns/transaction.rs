@@ -6,7 +6,7 @@ use super::operation::{OPERATION, OperationRow};
 use super::shared::{PAYLOAD_BYTES, SEEN, SPAN, STOP};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
-    Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word, Xid,
+    Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
 use crate::tables::transactions::{Ending, Remarks, Waited};
@@ -20,12 +20,6 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 impl Subject for Transaction {
     type Of<'a> = TransactionRow<'a>;
 }
-
-/// The direction of a transaction.
-pub(super) static DIRECTIONS: Words = &[
-    explained("forward", "the end that opened the connection calls"),
-    explained("backward", "the other end calls (RFC 8167)"),
-];
 
 static OUTCOMES: Words = &[
     explained("completed", "the capture has the call and the reply"),
@@ -49,14 +43,8 @@ pub static TRANSACTION: Columns<Transaction> = {
                 "The number of the transaction, from 1 in the order in which transactions end. Filters do not change it.",
             )
             .text(0, "#", Right(6)),
-            C::new("connection", U32(|it| Some(it.connection.0)), "The number of the connection.")
-                .text(1, "conn", Right(4)),
-            C::new(
-                "direction",
-                Word(DIRECTIONS, |it| Some(names::direction(it.direction))),
-                "Which end calls.",
-            )
-            .cell(
+            C::connection(|it| Some(it.connection.0)).text(1, "conn", Right(4)),
+            C::direction(|it| Some(names::direction(it.direction))).cell(
                 2,
                 "",
                 Left(2),
@@ -67,7 +55,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                     });
                 }),
             ),
-            C::new("xid", Xid(|it| Some(it.xid.0)), "rdma_xid.").text(3, "XID", Left(10)),
+            C::xid(|it| Some(it.xid.0)).text(3, "XID", Left(10)),
             C::new(
                 "program",
                 U32(|it| it.procedure.map(|called| called.program)),
