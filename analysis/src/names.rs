@@ -18,6 +18,12 @@ pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static s
     ulb::status_name(program, version, status)
 }
 
+/// The name of a status in the results of `transaction`.
+pub fn status_of(transaction: &Transaction, status: u32) -> Option<&'static str> {
+    let Procedure { program, version, .. } = transaction.procedure?;
+    status_name(program, version, status)
+}
+
 /// A status name without its protocol's prefix: `NOENT`.
 pub fn short_status(name: &str) -> &str {
     name.split_once('_').map_or(name, |(_, short)| short)

@@ -46,7 +46,7 @@ pub static OPERATION: Columns<OperationRow<'static>> = {
                 "The name of the operation or procedure. `operation` or `procedure`: the number has no name.",
             ),
             C::new("status", U32(|row| row.operation.status), "The status of the operation in the reply.").optional(),
-            C::new("status_name", Word(&[], |row| status_name(row)), "The name of the status.").optional(),
+            C::new("status_name", Word(&[], |row| names::status_of(row.transaction, row.operation.status?)), "The name of the status.").optional(),
             C::new(
                 "file_handle",
                 Bytes(|row, see| lend(row.bytes(row.operation.file_handle), see)),
@@ -134,11 +134,6 @@ impl<'a> OperationRow<'a> {
     fn odd(self, text: Option<ulb::Text>) -> Option<&'a [u8]> {
         self.bytes(text).filter(|bytes| core::str::from_utf8(bytes).is_err())
     }
-}
-
-fn status_name(row: OperationRow<'_>) -> Option<&'static str> {
-    let called = row.transaction.procedure?;
-    names::status_name(called.program, called.version, row.operation.status?)
 }
 
 impl Subject for Item {

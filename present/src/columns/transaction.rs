@@ -108,7 +108,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                 "nfsstat3, nfsstat4, or the number at the start of the procedure's results.",
             )
             .or_null(),
-            C::new("status_name", Word(&[], |it| status_name(it.transaction)), "The name of the status: `NFS4ERR_NOENT`.").or_null(),
+            C::new("status_name", Word(&[], |it| names::status_of(it.transaction, it.status?)), "The name of the status: `NFS4ERR_NOENT`.").or_null(),
             C::new("outcome", Word(OUTCOMES, |it| Some(names::outcome(it.outcome))), "How the transaction ended.")
                 .cell(10, "status", Left(14), Cell::Shown(|it, _, see| see(&Ending(it.transaction))))
                 .tint(|it| match (Failure::of(it.transaction), it.outcome) {
@@ -331,11 +331,6 @@ static MECHANISMS: Words = &[
     explained("reply-chunk", "in the Reply chunk of the call"),
     explained("read-chunk", "in a Read chunk of the responder, which the requester pulls"),
 ];
-
-fn status_name(transaction: &Transaction) -> Option<&'static str> {
-    let called = transaction.procedure?;
-    names::status_name(called.program, called.version, transaction.status?)
-}
 
 fn call(transaction: &Transaction) -> Option<MessageRow<'_>> {
     transaction.call.as_ref().map(|message| MessageRow { transaction, message, is_reply: false })

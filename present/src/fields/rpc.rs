@@ -393,9 +393,7 @@ pub fn operations(transaction: &Transaction, of_reply: bool) -> Vec<Field> {
 
 /// A status of the transaction's procedure: its number, with its name if it has one.
 pub fn status_name(transaction: &Transaction, status: u32) -> String {
-    let called = transaction.procedure;
-    let name = called.and_then(|called| names::status_name(called.program, called.version, status));
-    with_name(status.into(), name)
+    with_name(status.into(), names::status_of(transaction, status))
 }
 
 fn item(item: Item) -> String {

@@ -211,9 +211,8 @@ impl TransactionPage<'_> {
             if operation_details(operation) {
                 write!(out, "({})", Arguments(details, operation))?;
             }
-            let called = self.transaction.procedure;
             if let Some(status) = operation.status {
-                match called.and_then(|called| names::status_name(called.program, called.version, status)) {
+                match names::status_of(&self.transaction, status) {
                     Some(name) => write!(out, ": {name}")?,
                     None => write!(out, ": status {status}")?,
                 }

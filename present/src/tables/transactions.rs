@@ -25,8 +25,7 @@ impl fmt::Display for Ending<'_> {
             return f.write_str(names::outcome(transaction.outcome));
         }
         let Some(status) = transaction.status else { return f.write_str("-") };
-        let called = transaction.procedure;
-        match called.and_then(|called| names::status_name(called.program, called.version, status)) {
+        match names::status_of(transaction, status) {
             Some(name) => f.write_str(names::short_status(name)),
             None => write!(f, "{status}"),
         }
