@@ -112,6 +112,11 @@ pub fn with_name(number: u64, name: Option<&str>) -> String {
     }
 }
 
+/// Formats a number with its name in a list of names by number, if it has one.
+pub(crate) fn with_name_in(number: u64, names: &[&str]) -> String {
+    with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
+}
+
 /// A walk over XDR data that creates a field for everything it reads.
 ///
 /// A failed read adds one stop to the fields at its position; earlier fields stay.

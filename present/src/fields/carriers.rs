@@ -1,7 +1,6 @@
 //! Headers below the transport: link and network headers, and those of mirrors and tunnels.
 
-use super::with_name;
-use super::{Field, Value, by_layout};
+use super::{Field, Value, by_layout, with_name, with_name_in};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 use rdmascope_analysis::time::Rfc3339;
@@ -307,7 +306,7 @@ fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
         "ECN" => {
             let number = value.number?;
             let names = ["not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"];
-            Some(with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied())))
+            Some(with_name_in(number, &names))
         }
         "Identification" | "Header Checksum" | "Checksum" | "DLID" | "SLID" | "SESSION_ID" => {
             value.number.map(|number| format!("0x{number:04x}"))

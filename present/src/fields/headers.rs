@@ -1,8 +1,7 @@
 //! Fields of a frame, from the link header to the ICRC.
 
 use super::rpc::{self, SendBytes};
-use super::with_name;
-use super::{Field, Value, by_layout, carriers, iwarp};
+use super::{Field, Value, by_layout, carriers, iwarp, with_name, with_name_in};
 use core::ops::Range;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, Header, IcrcVerdict, Other};
@@ -290,19 +289,10 @@ fn cm_value(name: &str, value: Value<'_>) -> Option<String> {
             Some(bytes) => format!("{bytes} bytes ({number})"),
             None => format!("reserved ({number})"),
         },
-        "Transport Service Type" => {
-            let names = ["RC", "UC", "RD", "extended"];
-            with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
-        }
+        "Transport Service Type" => with_name_in(number, &["RC", "UC", "RD", "extended"]),
         "Reason" => with_name(number, cm::reject_reason_name(u16::try_from(number).ok()?)),
-        "Message REJected" => {
-            let names = ["REQ", "REP", "no message or another one"];
-            with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
-        }
-        "Message MRAed" => {
-            let names = ["REQ", "REP", "LAP"];
-            with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
-        }
+        "Message REJected" => with_name_in(number, &["REQ", "REP", "no message or another one"]),
+        "Message MRAed" => with_name_in(number, &["REQ", "REP", "LAP"]),
         "AP Status" => with_name(number, cm::alternate_path_status_name(small.ok()?)),
         "Status" => with_name(number, cm::service_id_resolution_status_name(small.ok()?)),
         _ if name.ends_with("ACK Timeout") && number == 0 => "none (0)".to_owned(),

@@ -1,7 +1,7 @@
 //! Fields of a Send: the RPC-over-RDMA header (RFC 8166, section 4), the RPC message (RFC 5531,
 //! section 9), and the operations.
 
-use super::{Field, Words, nfs, with_name};
+use super::{Field, Words, nfs, with_name, with_name_in};
 use crate::text::HexBytes;
 use core::ops::Range;
 use rdmascope_analysis::names::{self, Quoted};
@@ -282,7 +282,7 @@ fn reply(words: &mut Words<'_>) -> Result<bool, Stop> {
         1 => ("reject_stat", &["RPC_MISMATCH", "AUTH_ERROR"]),
         _ => return Err(words.malformed()),
     };
-    let status = words.word(name, |status| with_name(status.into(), names.get(status as usize).copied()))?;
+    let status = words.word(name, |status| with_name_in(status.into(), names))?;
     match (accepted, status) {
         (0, 2) | (1, 0) => {
             words.word("low", decimal)?;
@@ -351,7 +351,7 @@ fn sys(words: &mut Words<'_>) -> Result<(), Stop> {
 fn gss(words: &mut Words<'_>) -> Result<(), Stop> {
     words.word("version", decimal)?;
     let procedures = ["RPCSEC_GSS_DATA", "RPCSEC_GSS_INIT", "RPCSEC_GSS_CONTINUE_INIT", "RPCSEC_GSS_DESTROY"];
-    words.word("gss_proc", |number| with_name(number.into(), procedures.get(number as usize).copied()))?;
+    words.word("gss_proc", |number| with_name_in(number.into(), &procedures))?;
     words.word("seq_num", decimal)?;
     let services = ["", "rpc_gss_svc_none", "rpc_gss_svc_integrity", "rpc_gss_svc_privacy"];
     words.word("service", |number| {
