@@ -24,7 +24,6 @@ pub use clock::Clock;
 pub use flat::{Flat, find, flat};
 pub use picked::{Picked, PickedLine};
 pub use text::{Align, Cell, LendCell, Setting, Text as TextCell, TextTable, Tint};
-pub(crate) use value::Lent;
 pub use value::{Fields, Items, Lossy, Value};
 
 use core::fmt;
@@ -267,6 +266,16 @@ pub enum Kind {
     Any(&'static str, Lists),
 }
 
+impl Kind {
+    /// The columns of an object, or of several.
+    fn inner(self) -> Option<&'static dyn List> {
+        match self {
+            Kind::Object(list) | Kind::Objects(list) => Some(list),
+            _ => None,
+        }
+    }
+}
+
 /// Several lists of columns.
 pub type Lists = &'static [&'static dyn List];
 
@@ -430,6 +439,7 @@ impl<S: Subject> Column<S> {
         fn of<T>(value: Option<T>, make: impl FnOnce(T) -> Value<'static>) -> Value<'static> {
             value.map_or(Value::Missing, make)
         }
+        let mut list = |items: &dyn Items| see(info, Value::List(items));
         let value = match &self.read {
             Read::Boolean(read) => of(read(subject), Value::Boolean),
             Read::U8(read) => of(read(subject), |number| Value::Number(number.into())),
@@ -444,28 +454,19 @@ impl<S: Subject> Column<S> {
             Read::Offset(read) => of(read(subject), Value::Offset),
             Read::Word(_, read) => of(read(subject), Value::Text),
             Read::Texts(lend) => {
-                return see(
-                    info,
-                    Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
-                        lend(subject, &mut |text| item(Value::Text(text)));
-                    })),
-                );
+                return list(&|item: &mut dyn FnMut(Value<'_>)| {
+                    lend(subject, &mut |text| item(Value::Text(text)));
+                });
             }
             Read::Frames(lend) => {
-                return see(
-                    info,
-                    Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
-                        lend(subject, &mut |frame| item(Value::Number(frame)));
-                    })),
-                );
+                return list(&|item: &mut dyn FnMut(Value<'_>)| {
+                    lend(subject, &mut |frame| item(Value::Number(frame)));
+                });
             }
             Read::Objects(inner) => {
-                return see(
-                    info,
-                    Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
-                        inner.each(subject, &mut |fields| item(Value::Object(fields)));
-                    })),
-                );
+                return list(&|item: &mut dyn FnMut(Value<'_>)| {
+                    inner.each(subject, &mut |fields| item(Value::Object(fields)));
+                });
             }
             lent => return lent.lend(subject, &mut |value| see(info, value)),
         };

@@ -24,10 +24,7 @@ fn json_rows(list: &dyn List, prefix: &str, page: &mut String) {
         };
         let name = format!("{prefix}{}", info.name);
         let mut meaning = meaning_of(info, kind);
-        let inner = match kind {
-            Kind::Object(inner) | Kind::Objects(inner) => Some(inner),
-            _ => None,
-        };
+        let inner = kind.inner();
         match inner.map(|inner| (inner.role(), inner.name())) {
             Some((Role::Shared, name)) => {
                 let _ = write!(meaning, " Its fields: see `{name}` below.");

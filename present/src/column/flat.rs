@@ -36,7 +36,7 @@ impl Flat {
 
     /// Whether it has columns of its own.
     pub fn is_object(&self) -> bool {
-        matches!(self.kind, Kind::Object(_) | Kind::Objects(_))
+        self.kind.inner().is_some()
     }
 
     /// Whether a table shows it by default: single values that are in JSON.
@@ -96,12 +96,9 @@ fn collect(line: &dyn List, list: &dyn List, within: Option<&Flat>, found: &mut 
             path: within.iter().flat_map(|object| object.path.iter().copied()).chain([*info]).collect(),
         };
         found.push(column.clone());
-        match kind {
-            // A list that contains itself is not part of a table.
-            Kind::Object(inner) | Kind::Objects(inner) if inner.name() != list.name() => {
-                collect(line, *inner, Some(&column), found);
-            }
-            _ => {}
+        // A list that contains itself is not part of a table.
+        if let Some(inner) = kind.inner().filter(|inner| inner.name() != list.name()) {
+            collect(line, inner, Some(&column), found);
         }
     }
 }

@@ -79,11 +79,7 @@ impl<S: Subject> Picked<S> {
             let below = flat.iter().enumerate().filter(|(_, flat)| core::ptr::eq(flat.path[0], &column.info));
             let below: Vec<_> = below.map(|(place, flat)| (place, flat.path.as_slice())).collect();
             if !below.is_empty() {
-                let list = match column.read.kind() {
-                    Kind::Object(list) | Kind::Objects(list) => Some(list),
-                    _ => None,
-                };
-                nodes.push((column, node(&column.info, list, &below)));
+                nodes.push((column, node(&column.info, column.read.kind(), &below)));
             }
         }
         Picked { columns, flat, type_at, nodes }
@@ -113,19 +109,15 @@ impl<S: Subject> Picked<S> {
 }
 
 /// Creates the node of a column from the paths of the selected columns.
-fn node(info: &'static Info, list: Option<&'static dyn List>, picked: &[(usize, &[&'static Info])]) -> Node {
+fn node(info: &'static Info, kind: Kind, picked: &[(usize, &[&'static Info])]) -> Node {
     let place = picked.iter().find(|(_, path)| path.len() == 1).map(|(place, _)| *place);
     let mut inner = Vec::new();
-    for (info, kind) in list.map(List::columns).unwrap_or_default() {
+    for (info, kind) in kind.inner().map(List::columns).unwrap_or_default() {
         let below =
             picked.iter().filter(|(_, path)| path.get(1).is_some_and(|next| core::ptr::eq(*next, info)));
         let below: Vec<_> = below.map(|(place, path)| (*place, &path[1..])).collect();
         if !below.is_empty() {
-            let list = match kind {
-                Kind::Object(list) | Kind::Objects(list) => Some(list),
-                _ => None,
-            };
-            inner.push(node(info, list, &below));
+            inner.push(node(info, kind, &below));
         }
     }
     Node { info, place, inner }

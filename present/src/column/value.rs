@@ -56,12 +56,9 @@ pub trait Items {
     fn each(&self, see: &mut dyn FnMut(Value<'_>));
 }
 
-/// Items lent by a closure.
-pub(crate) struct Lent<F>(pub(crate) F);
-
-impl<F: Fn(&mut dyn FnMut(Value<'_>))> Items for Lent<F> {
+impl<F: Fn(&mut dyn FnMut(Value<'_>))> Items for F {
     fn each(&self, see: &mut dyn FnMut(Value<'_>)) {
-        (self.0)(see);
+        self(see);
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::shared::{DIRECTIONS, direction, rounded};
 use crate::column::Read::{Any, Boolean, Fraction, Nanoseconds, Object, Shown, Text, U32, U64, Word};
-use crate::column::{
-    Column, Columns, Lent, Lists, Role, Subject, Value, Within, Words, explained, lend, word,
-};
+use crate::column::{Column, Columns, Lists, Role, Subject, Value, Within, Words, explained, lend, word};
 use rdmascope_analysis::diff::{Area, Comparison, Difference, Latencies, Measure, Pair, Side};
 
 /// Two captures and the result of their comparison.
@@ -217,9 +215,9 @@ fn measure(measure: &Measure, see: &mut dyn FnMut(Value<'_>)) {
     match measure {
         Measure::Count(count, of) => see(Value::Object(&COUNT.of((*count, *of)))),
         Measure::Number(number) | Measure::Bytes(number) => see(Value::Fraction(*number)),
-        Measure::Values(values) => see(Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
+        Measure::Values(values) => see(Value::List(&|item: &mut dyn FnMut(Value<'_>)| {
             values.iter().for_each(|(value, count)| item(Value::Object(&OCCURRENCE.of((value, *count)))));
-        }))),
+        })),
         Measure::Extremes(extremes) => lend(*extremes, |extremes| see(Value::Object(&EXTREMES.of(extremes)))),
         Measure::Latencies(latencies) => see(Value::Object(&LATENCIES.of(latencies))),
     }
