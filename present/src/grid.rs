@@ -15,6 +15,14 @@ pub struct Group {
     pub columns: Vec<(&'static str, usize)>,
 }
 
+impl Group {
+    /// A group of four columns for times, each of this preferred width.
+    pub fn of_times(heading: &'static str, width: usize) -> Group {
+        let columns = ["min", "median", "p99", "max"].map(|name| (name, width));
+        Group { heading, gap: 1, columns: columns.to_vec() }
+    }
+}
+
 /// A line of the table.
 #[derive(Debug)]
 pub enum Row {

@@ -37,11 +37,7 @@ impl Text<'_> {
         }
         let groups = vec![
             Group { heading: "", gap: 1, columns: vec![("packets", 9)] },
-            Group {
-                heading: "transit time",
-                gap: 1,
-                columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
-            },
+            Group::of_times("transit time", 8),
             Group {
                 heading: "of packets",
                 gap: 1,

@@ -149,11 +149,7 @@ impl Text<'_> {
         }
         let groups = vec![
             Group { heading: "", gap: 1, columns: vec![("count", 7), ("errors", 6), ("in chunks", 9)] },
-            Group {
-                heading: "latency in the kernel",
-                gap: 1,
-                columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
-            },
+            Group::of_times("latency in the kernel", 8),
         ];
         let mut rows = Vec::new();
         let mut titled = None;
@@ -203,10 +199,9 @@ impl Text<'_> {
                 rows.push(Row::Cells(step.holds(), cells.into_iter().map(|cell| (cell, false)).collect()));
             }
         }
-        let times = ["min", "median", "p99", "max"].map(|name| (name, 8));
         let groups = vec![
             Group { heading: "", gap: 1, columns: vec![("from", 14), ("to", 14), ("count", 7)] },
-            Group { heading: "time", gap: 1, columns: times.to_vec() },
+            Group::of_times("time", 8),
             Group { heading: "", gap: 1, columns: vec![("%", 5)] },
         ];
         Grid { title: "Host time by step", names: 52, groups, rows }.write(style, out)

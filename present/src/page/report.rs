@@ -80,11 +80,7 @@ impl Text<'_> {
         let phases = Phases::GROUPS.iter().map(|name| (*name, name.len().max(5)));
         let groups = vec![
             Columns { heading: "", gap: 1, columns: vec![("count", 7), ("errors", 6), ("bytes", 8)] },
-            Columns {
-                heading: "latency",
-                gap: 1,
-                columns: ["min", "median", "p99", "max"].map(|name| (name, 7)).to_vec(),
-            },
+            Columns::of_times("latency", 7),
             Columns { heading: "share of the time, %", gap: 1, columns: phases.collect() },
         ];
         let mut rows = Vec::new();
