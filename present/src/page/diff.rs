@@ -62,14 +62,7 @@ impl Text<'_> {
         writeln!(out, "{title}{}{:>CHANCE$}", padded("A", "B", "B/A"), "by chance")?;
         for difference in certain {
             let [a, b] = difference.sides.each_ref().map(|measure| Shown(measure).to_string());
-            let description = match difference.operation {
-                Some(pair) => format!("{pair}: {}", difference.description),
-                None => difference.description.clone(),
-            };
-            match description.chars().count() <= width {
-                true => write!(out, "  {description:width$}")?,
-                false => write!(out, "  {description}\n  {:width$}", "")?,
-            }
+            write_description(&description(difference), width, out)?;
             let change = Change(difference).to_string();
             writeln!(out, "{}{:>CHANCE$}", padded(&a, &b, &change), Chance(difference.chance).to_string())?;
         }
@@ -165,19 +158,12 @@ impl Text<'_> {
             Area::Transactions | Area::Conformance | Area::Transport | Area::Errors
         );
         let is_worse = is_bad && difference.verdict == Verdict::Differs && is_more_in_b(difference);
-        let description = match difference.operation {
-            Some(pair) => format!("{pair}: {}", difference.description),
-            None => difference.description.clone(),
-        };
+        let description = description(difference);
         if [&a, &b].into_iter().any(|value| value.chars().count() > COLUMN) {
             let b = self.style.red_if(is_worse, &b);
             return writeln!(out, "  {description}\n    A {a}\n    B {b}  {change}");
         }
-        let width = self.width();
-        match description.chars().count() <= width {
-            true => write!(out, "  {description:width$}")?,
-            false => write!(out, "  {description}\n  {:width$}", "")?,
-        }
+        write_description(&description, self.width(), out)?;
         writeln!(out, "{}", self.style.red_if(is_worse, columns(&a, &b, &change)))
     }
 
@@ -279,6 +265,21 @@ const fn title(area: Area) -> &'static str {
         Area::Conveyance => "Conveyance",
         Area::Operations => "Operations",
         Area::Capture => "Captures",
+    }
+}
+
+fn description(difference: &Difference) -> String {
+    match difference.operation {
+        Some(pair) => format!("{pair}: {}", difference.description),
+        None => difference.description.clone(),
+    }
+}
+
+/// Writes a description up to the next column, or on a line of its own if it is longer.
+fn write_description(description: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    match description.chars().count() <= width {
+        true => write!(out, "  {description:width$}"),
+        false => write!(out, "  {description}\n  {:width$}", ""),
     }
 }
 
