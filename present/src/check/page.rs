@@ -106,7 +106,8 @@ impl Page<'_> {
             }
         }
         let findings = self.kept.of(place, verdict);
-        let rows: Vec<[String; 3]> = findings.iter().map(|shown| self.row(shown)).collect();
+        let rows: Vec<[String; 3]> =
+            findings.iter().map(|shown| row(self.kept, shown, &Times(shown.times))).collect();
         let [about, frames] =
             [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
         for [first, second, rest] in &rows {
@@ -133,11 +134,6 @@ impl Page<'_> {
         writeln!(out)
     }
 
-    /// The cells of a finding: connection and XID; frames; the message with its count.
-    fn row(&self, shown: &Shown<'_>) -> [String; 3] {
-        row(self.kept, shown, &Times(shown.times))
-    }
-
     fn write_summary(&self, out: &mut dyn Write) -> io::Result<()> {
         let Page { tally, ending, screen, .. } = self;
         let counts = LEVELS.map(|level| (level, tally.level(level)));
@@ -151,7 +147,7 @@ impl Page<'_> {
         if let (0, Some(reason)) = (conclusive, ending.nothing_decoded()) {
             return self.write_paragraph(&format!("Nothing to judge: {reason}."), out);
         }
-        match conclusive {
+        let heading = match conclusive {
             0 if tally.connections == 0 => {
                 return writeln!(out, "Nothing to judge: there is no connection.");
             }
@@ -160,18 +156,16 @@ impl Page<'_> {
             }
             0 => {
                 let doubt = counts.iter().any(|(_, count)| count.inconclusive > 0);
-                let nothing = if doubt { "Nothing found for certain" } else { "Nothing found" };
-                let text = format!("{}: {judged}.", screen.style.bold(nothing));
-                self.write_summary_line(&text, out)?;
+                if doubt { "Nothing found for certain" } else { "Nothing found" }.to_owned()
             }
             _ => {
                 let least = self.selection.level;
                 let checked = counts.iter().filter(|(level, _)| *level <= least);
                 let totals: Vec<String> = checked.map(|(level, count)| total(*level, count)).collect();
-                let text = format!("{}: {judged}.", screen.style.bold(totals.join(", ")));
-                self.write_summary_line(&text, out)?;
+                totals.join(", ")
             }
-        }
+        };
+        self.write_summary_line(&format!("{}: {judged}.", screen.style.bold(heading)), out)?;
         let doubtful: Vec<String> = LEVELS
             .into_iter()
             .flat_map(|level| self.rules(level))
