@@ -120,8 +120,9 @@ impl Display for Seconds {
     }
 }
 
-/// A short text on the stack, to pad a field without an allocation.
-struct Small {
+/// A short text on the stack, to format a field without an allocation. A text that is too long is an
+/// error.
+pub struct Small {
     bytes: [u8; Small::CAPACITY],
     length: usize,
 }
@@ -135,7 +136,8 @@ impl Default for Small {
 impl Small {
     const CAPACITY: usize = 48;
 
-    fn as_str(&self) -> &str {
+    /// The text so far.
+    pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
     }
 }

@@ -1,7 +1,7 @@
 //! JSON without whitespace, and with the control characters of strings escaped.
 
 use core::fmt;
-use rdmascope_analysis::units::is_hidden;
+use rdmascope_analysis::units::{Small, is_hidden};
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
@@ -48,7 +48,7 @@ pub(crate) fn quoted(text: &[u8], out: &mut Vec<u8>) {
 /// Appends the output of `Display` as a string.
 pub(crate) fn shown(shown: &dyn fmt::Display, out: &mut Vec<u8>) {
     // Most texts are short, so they are checked on the stack.
-    let mut short = Short::default();
+    let mut short = Small::default();
     match fmt::write(&mut short, format_args!("{shown}")) {
         Ok(()) => string(short.as_str(), out),
         Err(_) => string(&shown.to_string(), out),
@@ -61,46 +61,12 @@ pub(crate) fn serialize<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     value.serialize(&mut serializer).expect("strings, numbers and JSON can be serialized to memory");
 }
 
-/// A short text on the stack.
-struct Short {
-    bytes: [u8; Short::CAPACITY],
-    length: usize,
-}
-
-impl Short {
-    const CAPACITY: usize = 48;
-
-    fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
-    }
-}
-
-impl Default for Short {
-    fn default() -> Short {
-        Short { bytes: [0; Short::CAPACITY], length: 0 }
-    }
-}
-
-impl fmt::Write for Short {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
-
-/// Writes a value without a line end.
+/// Writes a value without a line end. Buffering it means that the serializer is compiled for one
+/// type of output only.
 pub fn write_value(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    out.write_all(&serialized(value)?)
-}
-
-/// The bytes of a value. Buffering them means that the serializer is compiled for one type of
-/// output only.
-fn serialized(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(1024);
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
-    Ok(bytes)
+    out.write_all(&bytes)
 }
 
 /// A formatter that escapes [hidden](is_hidden) characters in strings, because JSON Lines are also
