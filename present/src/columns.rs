@@ -23,6 +23,7 @@ mod packet;
 mod policy;
 mod regression;
 mod report;
+mod segment;
 mod shared;
 mod state;
 mod transaction;
