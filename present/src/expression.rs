@@ -14,7 +14,6 @@ pub use parser::parse;
 
 use crate::column::{Columns, Picked, Subject, Value};
 use crate::text::HexBytes;
-use core::fmt::Write as _;
 use glob::Pattern;
 use rdmascope_analysis::paths::FilePattern;
 use rdmascope_analysis::time::Moment;
@@ -151,11 +150,7 @@ impl Wanted {
             (_, Value::Text(text)) => self.is_met_by(text),
             (_, Value::Lossy(bytes)) => self.is_met_by(&String::from_utf8_lossy(bytes)),
             (_, Value::Shown(shown)) => self.is_met_by(&shown.to_string()),
-            (_, Value::Bytes(bytes)) => {
-                let mut text = String::new();
-                let _ = write!(text, "{}", HexBytes(bytes));
-                self.is_met_by(&text)
-            }
+            (_, Value::Bytes(bytes)) => self.is_met_by(&HexBytes(bytes).to_string()),
             (_, Value::Json(serde_json::Value::String(text))) => self.is_met_by(text),
             _ => false,
         }
