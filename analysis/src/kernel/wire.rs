@@ -1,6 +1,5 @@
 //! The facts of the captured transactions that a trace may contain too.
 
-use crate::names::Protocol;
 use crate::report::Key;
 use foldhash::fast::FixedState;
 use rdmascope_capture_agent::trace::Segment;
@@ -128,10 +127,6 @@ impl Wires {
 
     /// The names of the operations: `NFSv3 READ`.
     pub(super) fn names(&self) -> Vec<String> {
-        let name = |key: &Key| {
-            let protocol = key.protocol.map(|protocol: Protocol| format!("{protocol} ")).unwrap_or_default();
-            format!("{protocol}{}{}", key.label, if key.backward { " (backward)" } else { "" })
-        };
-        self.operations.iter().map(name).collect()
+        self.operations.iter().map(Key::to_string).collect()
     }
 }
