@@ -1,6 +1,6 @@
 //! Findings that a policy or the user allows.
 
-use crate::filter::AddressPattern;
+use crate::filter::{AddressPattern, among};
 use crate::names::Protocol;
 use crate::observer::Observer;
 use core::fmt;
@@ -75,22 +75,18 @@ impl Scope {
 
     /// Whether the entry applies to the connection with this number.
     pub fn has_connection(&self, connection: Option<u32>) -> bool {
-        self.connections.is_empty() || connection.is_some_and(|number| self.connections.contains(&number))
+        among(&self.connections, |number| connection == Some(*number))
     }
 
     /// Whether the entry applies between these hosts.
     pub fn has_hosts(&self, client: Option<Address>, server: Option<Address>) -> bool {
-        let fits = |patterns: &[AddressPattern], address: Option<Address>| {
-            patterns.is_empty()
-                || address.is_some_and(|address| patterns.iter().any(|pattern| pattern.matches(address)))
-        };
-        fits(&self.clients, client) && fits(&self.servers, server)
+        among(&self.clients, |pattern| client.is_some_and(|address| pattern.matches(address)))
+            && among(&self.servers, |pattern| server.is_some_and(|address| pattern.matches(address)))
     }
 
     /// Whether the entry applies where one of these versions is used.
     pub fn has_version(&self, versions: &[Version]) -> bool {
-        self.versions.is_empty()
-            || self.versions.iter().any(|wanted| versions.iter().any(|version| wanted.has(*version)))
+        among(&self.versions, |wanted| versions.iter().any(|version| wanted.has(*version)))
     }
 }
 
