@@ -1,9 +1,7 @@
 //! The time of a transaction, split by captures of both its ends.
 
-use crate::report::Key;
+use crate::report::{Key, Operations};
 use core::ops::AddAssign;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use rdmascope_dissector::exchange::{Step, StepKind};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Transaction;
@@ -104,7 +102,7 @@ impl AddAssign for Split {
 
 /// The splits of a capture's transactions, by operation.
 #[derive(Debug, Default)]
-pub struct Splits(HashMap<Key, Sum, FixedState>);
+pub struct Splits(Operations<Sum>);
 
 /// The splits of the transactions of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,17 +134,9 @@ impl Sum {
 }
 
 impl Splits {
-    /// The most operations that are kept. Program and procedure numbers come from the wire, so the
-    /// table needs a bound.
-    const MOST: usize = 256;
-
     /// Adds a transaction.
     pub fn count(&mut self, transaction: &Transaction, split: Option<Split>) {
-        let mut key = Key::of(transaction);
-        if self.0.len() >= Splits::MOST && !self.0.contains_key(&key) {
-            key = Key::FURTHER;
-        }
-        let sum = self.0.entry(key).or_default();
+        let sum = self.0.of(Key::of(transaction));
         match split {
             Some(split) => {
                 sum.count += 1;

@@ -52,14 +52,9 @@ pub trait Count: Default {
 #[derive(Debug, Default)]
 pub struct Operations<T = Stats>(HashMap<Key, T, FixedState>);
 
-impl<T: Count> Operations<T> {
+impl<T: Default> Operations<T> {
     /// The most keys. Program and procedure numbers come from the wire, so the table needs a bound.
     const MOST: usize = 256;
-
-    /// Adds a transaction.
-    pub fn count(&mut self, transaction: &Transaction) {
-        self.of(Key::of(transaction)).count(transaction);
-    }
 
     /// The counters of an operation, or those of [`Key::FURTHER`] if the table is full.
     pub fn of(&mut self, key: Key) -> &mut T {
@@ -75,6 +70,13 @@ impl<T: Count> Operations<T> {
     /// All operations, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
         self.0.iter()
+    }
+}
+
+impl<T: Count> Operations<T> {
+    /// Adds a transaction.
+    pub fn count(&mut self, transaction: &Transaction) {
+        self.of(Key::of(transaction)).count(transaction);
     }
 }
 
