@@ -48,6 +48,16 @@ pub struct Statement {
 }
 
 impl Statement {
+    /// A statement that is not about events.
+    fn new(harm: Harm, text: String, frame: Option<u64>, subject: Subject) -> Statement {
+        Statement { harm, text, frame, is_of_events: false, is_outage: false, subject }
+    }
+
+    /// A statement about events.
+    fn about_events(harm: Harm, text: String, frame: Option<u64>, subject: Subject) -> Statement {
+        Statement { is_of_events: true, ..Statement::new(harm, text, frame, subject) }
+    }
+
     /// The most statements that lead a report.
     const MOST_LEADING: usize = 4;
 
@@ -118,14 +128,8 @@ impl Report {
         statements.extend(problems.map(of_problem));
         failed(&self.errors(), &mut statements);
         if violations > 0 {
-            statements.push(Statement {
-                harm: Harm::Breach,
-                text: format!("{} of the specifications", Counted(violations, "violation")),
-                frame: None,
-                is_of_events: false,
-                is_outage: false,
-                subject: Subject::Violations,
-            });
+            let text = format!("{} of the specifications", Counted(violations, "violation"));
+            statements.push(Statement::new(Harm::Breach, text, None, Subject::Violations));
         }
         statements.sort_by_key(|statement| statement.harm);
         statements
@@ -247,25 +251,21 @@ fn lost(outages: &[Outage<'_>], reach: Reach, statements: &mut Vec<Statement>) {
     let mut longest: Vec<&Outage<'_>> = outages.iter().collect();
     longest.sort_by_key(|outage| Reverse(outage.length()));
     let (shown, rest) = longest.split_at(longest.len().min(MOST));
-    statements.extend(shown.iter().map(|outage| Statement {
-        harm: Harm::ServiceLost,
-        text: outage.text(reach),
-        frame: outage.events[0].frames[0],
-        is_of_events: true,
-        is_outage: outage.is_loss(),
-        subject: Subject::of(outage.events[0]),
-    }));
+    let of_first = |outage: &Outage<'_>, text: String| {
+        let first = outage.events[0];
+        Statement::about_events(Harm::ServiceLost, text, first.frames[0], Subject::of(first))
+    };
+    statements.extend(
+        shown
+            .iter()
+            .map(|outage| Statement { is_outage: outage.is_loss(), ..of_first(outage, outage.text(reach)) }),
+    );
     if let Some(first) = rest.iter().min_by_key(|outage| outage.from) {
         let length = rest.iter().map(|outage| outage.length()).sum();
         let times = Counted(rest.len() as u64, "further time");
-        statements.push(Statement {
-            harm: Harm::ServiceLost,
-            text: format!("{} without service in {times}", Spoken(length)),
-            frame: first.events[0].frames[0],
-            is_of_events: true,
-            is_outage: rest.iter().any(|outage| outage.is_loss()),
-            subject: Subject::of(first.events[0]),
-        });
+        let text = format!("{} without service in {times}", Spoken(length));
+        let is_outage = rest.iter().any(|outage| outage.is_loss());
+        statements.push(Statement { is_outage, ..of_first(first, text) });
     }
 }
 
@@ -318,28 +318,15 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec
             }
         }
         let more = if count > 1 { format!(" (the longest of {})", Number(count)) } else { String::new() };
-        statements.push(Statement {
-            harm,
-            text: format!("{}{more}", event.text),
-            frame: event.frames[0],
-            is_of_events: true,
-            is_outage: false,
-            subject: Subject::of(event),
-        });
+        let text = format!("{}{more}", event.text);
+        statements.push(Statement::about_events(harm, text, event.frames[0], Subject::of(event)));
     }
     if waits > MOST {
         let text = format!(
             "{} waited",
             Counted((waits - MOST) as u64, "further kind of call").to_string().replace("calls", "call")
         );
-        statements.push(Statement {
-            harm: Harm::Waits,
-            text,
-            frame: None,
-            is_of_events: true,
-            is_outage: false,
-            subject: Subject::Events,
-        });
+        statements.push(Statement::about_events(Harm::Waits, text, None, Subject::Events));
     }
 }
 
@@ -355,14 +342,8 @@ fn of_problem(problem: &Problem) -> Statement {
         (Group::Transport, _) => Harm::Loss,
         (Group::Transactions, _) => Harm::Note,
     };
-    Statement {
-        harm,
-        text: format!("{} {}", Number(problem.count), problem.description()),
-        frame: problem.first_frame,
-        is_of_events: false,
-        is_outage: false,
-        subject: Subject::Problem(problem.name),
-    }
+    let text = format!("{} {}", Number(problem.count), problem.description());
+    Statement::new(harm, text, problem.first_frame, Subject::Problem(problem.name))
 }
 
 /// Adds the errors that the application saw.
@@ -371,25 +352,12 @@ fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &m
     statements.extend(shown.iter().map(|(key, error)| {
         let protocol = key.protocol.map_or(String::new(), |protocol| format!("{protocol} "));
         let failure = FailureName(key.failure, key.protocol);
-        Statement {
-            harm: Harm::Errors,
-            text: format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time")),
-            frame: error.first_frame,
-            is_of_events: false,
-            is_outage: false,
-            subject: Subject::Failure(*key),
-        }
+        let text = format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time"));
+        Statement::new(Harm::Errors, text, error.first_frame, Subject::Failure(*key))
     }));
     let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;
     if rest > 0 {
         let text = format!("{} of other kinds", Counted(rest, "error"));
-        statements.push(Statement {
-            harm: Harm::Errors,
-            text,
-            frame: None,
-            is_of_events: false,
-            is_outage: false,
-            subject: Subject::Failures,
-        });
+        statements.push(Statement::new(Harm::Errors, text, None, Subject::Failures));
     }
 }
