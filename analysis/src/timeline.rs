@@ -11,6 +11,7 @@
 //! shown state and the [listed](Config::findings) findings.
 
 mod checkpoints;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::{OpenTransaction, Transaction};
 use rdmascope_dissector::transport::Dissected;
+use state::{Input, Inputs, State, next};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -148,20 +150,6 @@ pub struct Timeline {
     memory: usize,
 }
 
-/// Inputs of the engine other than records, in order, each after the record with this number. A
-/// replay repeats them.
-type Inputs = Vec<(u64, Input)>;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Input {
-    /// A time that ended something without a record.
-    Time(Time),
-    /// A request to evict some connections.
-    Evict,
-    /// Connections that a kernel reported.
-    Connections(Arc<[KnownConnection]>),
-}
-
 /// The most entries of [`Inputs`]. Later ones are not given to the engine, so an end by time waits
 /// for the next record.
 const MOST_INPUTS: usize = 1 << 18;
@@ -179,8 +167,7 @@ impl Timeline {
     /// Creates an empty timeline whose findings come from `judge`.
     pub fn new(config: Config, judge: Judge) -> Timeline {
         let engine = engine::Config { report_packets: false, ..config.engine.and(Judge::needs()) };
-        let start =
-            State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, inputs: 0 };
+        let start = State::new(Engine::new(engine), judge);
         Timeline {
             config,
             checkpoints: Checkpoints::new(start.clone(), config.spacing, config.budget),
@@ -205,16 +192,11 @@ impl Timeline {
     /// Takes the next record.
     pub fn take(&mut self, record: &Record<'_>) {
         let dissected = Dissected::new(record, &self.config.engine.frame);
-        self.take_dissected(record, &dissected);
+        self.take_reporting(record, &dissected, &mut |_| {});
     }
 
     /// Takes the next record, which was already dissected with the configuration of this timeline's
-    /// engine.
-    pub fn take_dissected(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
-        self.take_reporting(record, dissected, &mut |_| {});
-    }
-
-    /// Takes the next dissected record, and reports events and findings to `report`.
+    /// engine, and reports events and findings to `report`.
     pub fn take_reporting(
         &mut self,
         record: &Record<'_>,
@@ -223,14 +205,7 @@ impl Timeline {
     ) {
         let Timeline { config, latest, findings, .. } = self;
         let number = latest.record + 1;
-        latest.handle_dissected(record, dissected, &mut |happening| {
-            report(happening);
-            if let Happening::Finding(finding) = happening
-                && findings.len() < config.findings
-            {
-                findings.push(Found { record: number, finding: finding.clone() });
-            }
-        });
+        latest.handle_dissected(record, dissected, &mut listing(findings, config.findings, number, report));
         if number.is_multiple_of(STRIDE) {
             self.times.extend(self.latest.time);
         }
@@ -243,12 +218,7 @@ impl Timeline {
     /// Takes the time up to which a live source has delivered all records. Everything that [ends by
     /// time](Engine::handle_time) ends now; every replay repeats this after the same record.
     /// [`Engine::next_deadline`] of the latest state is the next time at which something ends.
-    pub fn handle_time(&mut self, now: Time) {
-        self.handle_time_reporting(now, &mut |_| {});
-    }
-
-    /// Takes the time as [`Timeline::handle_time`] does, and reports events and findings to
-    /// `report`.
+    /// Reports events and findings to `report`.
     pub fn handle_time_reporting(&mut self, now: Time, report: &mut dyn FnMut(Happening<'_>)) {
         let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
         if is_due && self.inputs.len() < MOST_INPUTS {
@@ -271,14 +241,7 @@ impl Timeline {
     fn apply(&mut self, input: Input, report: &mut dyn FnMut(Happening<'_>)) {
         let Timeline { config, latest, findings, inputs, .. } = self;
         let record = latest.record;
-        latest.apply(&input, &mut |happening| {
-            report(happening);
-            if let Happening::Finding(finding) = happening
-                && findings.len() < config.findings
-            {
-                findings.push(Found { record, finding: finding.clone() });
-            }
-        });
+        latest.apply(&input, &mut listing(findings, config.findings, record, report));
         inputs.push((record, input));
     }
 
@@ -320,14 +283,7 @@ impl Timeline {
         let (room, record) = (config.findings.saturating_sub(findings.len()), latest.record);
         at_the_end.clear();
         let mut last = latest.clone();
-        last.finish(&mut |happening| {
-            report(happening);
-            if let Happening::Finding(finding) = happening
-                && at_the_end.len() < room
-            {
-                at_the_end.push(Found { record, finding: finding.clone() });
-            }
-        });
+        last.finish(&mut listing(at_the_end, room, record, report));
         self.has_ended = true;
         *last.engine.totals()
     }
@@ -501,6 +457,23 @@ impl Timeline {
     }
 }
 
+/// A report that also adds the findings at a record to `list`, which has room for `most`.
+fn listing<'a>(
+    list: &'a mut Vec<Found>,
+    most: usize,
+    record: u64,
+    report: &'a mut dyn FnMut(Happening<'_>),
+) -> impl FnMut(Happening<'_>) + 'a {
+    move |happening| {
+        report(happening);
+        if let Happening::Finding(finding) = happening
+            && list.len() < most
+        {
+            list.push(Found { record, finding: finding.clone() });
+        }
+    }
+}
+
 /// The state of the session at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Now<'a> {
@@ -564,115 +537,4 @@ impl<'a> Now<'a> {
     pub fn judge(&self) -> &'a Judge {
         &self.state.judge
     }
-}
-
-/// The session after a record.
-#[derive(Clone, Debug)]
-struct State {
-    engine: Engine,
-    judge: Judge,
-    /// Records so far.
-    record: u64,
-    /// The latest time of these records.
-    time: Option<Time>,
-    /// Findings so far.
-    findings: u64,
-    /// Entries of [`Inputs`] processed so far.
-    inputs: usize,
-}
-
-impl State {
-    fn handle_dissected(
-        &mut self,
-        record: &Record<'_>,
-        dissected: &Dissected<'_>,
-        report: &mut dyn FnMut(Happening<'_>),
-    ) {
-        let State { engine, judge, findings, .. } = self;
-        engine.handle_dissected(record, dissected, &mut |event| judge_event(judge, findings, &event, report));
-        self.record += 1;
-        self.time = self.time.max(Some(record.time));
-    }
-
-    fn finish(&mut self, report: &mut dyn FnMut(Happening<'_>)) {
-        let State { engine, judge, findings, .. } = self;
-        engine.finish(&mut |event| judge_event(judge, findings, &event, report));
-    }
-
-    /// Gives an input other than a record to the engine.
-    fn apply(&mut self, input: &Input, report: &mut dyn FnMut(Happening<'_>)) {
-        let State { engine, judge, findings, .. } = self;
-        match input {
-            Input::Time(now) => {
-                engine.handle_time(*now, &mut |event| judge_event(judge, findings, &event, report))
-            }
-            Input::Evict => {
-                engine.give_up_some(&mut |event| judge_event(judge, findings, &event, report));
-            }
-            Input::Connections(connections) => connections.iter().for_each(|one| engine.know(*one)),
-        }
-        self.inputs += 1;
-    }
-
-    /// The next input, if it comes before the next record.
-    fn next_input<'a>(&self, inputs: &'a Inputs) -> Option<&'a Input> {
-        inputs.get(self.inputs).filter(|(record, _)| *record == self.record).map(|(_, input)| input)
-    }
-
-    /// Whether this is the last state before the record after `record`, or a later state.
-    fn has_reached(&self, record: u64, inputs: &Inputs) -> bool {
-        self.record > record || self.record == record && self.next_input(inputs).is_none()
-    }
-
-    /// Continues while `lacks` is true.
-    fn advance(
-        &mut self,
-        records: &dyn Records,
-        inputs: &Inputs,
-        lacks: impl Fn(&State) -> bool,
-        report: &mut dyn FnMut(Happening<'_>),
-    ) -> Result<(), Error> {
-        if !lacks(self) {
-            return Ok(());
-        }
-        let mut walk = records.walk(self.record + 1);
-        while lacks(self) {
-            if let Some(input) = self.next_input(inputs) {
-                self.apply(input, report);
-                continue;
-            }
-            let record = next(&mut walk, self.record + 1)?;
-            let dissected = Dissected::new(&record, &self.engine.config().frame);
-            self.handle_dissected(&record, &dissected, report);
-        }
-        Ok(())
-    }
-
-    fn ended(&self) -> u64 {
-        self.engine.totals().transactions.iter().sum()
-    }
-
-    fn footprint(&self) -> usize {
-        self.engine.footprint() + self.judge.footprint() + size_of::<State>()
-            - size_of::<Engine>()
-            - size_of::<Judge>()
-    }
-}
-
-/// The next record, which must have this number.
-fn next<'a>(walk: &mut impl Iterator<Item = Record<'a>>, number: u64) -> Result<Record<'a>, Error> {
-    walk.next().filter(|record| record.number == number).ok_or(Error::Gone(number))
-}
-
-fn judge_event(
-    judge: &mut Judge,
-    findings: &mut u64,
-    event: &Event<'_>,
-    report: &mut dyn FnMut(Happening<'_>),
-) {
-    report(Happening::Event(event));
-    judge.handle(event, &mut |finding| {
-        *findings += 1;
-        report(Happening::Finding(finding));
-    });
 }
