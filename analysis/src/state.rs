@@ -11,6 +11,7 @@
 mod clients;
 mod follow;
 mod living;
+mod operations;
 mod ranges;
 mod summary;
 mod table;

@@ -220,12 +220,9 @@ impl States {
     /// Ends all state of a client that began before the server revoked it.
     fn all_revoked(&mut self, scope: u64, context: &Context<'_>, sink: Sink<'_>) {
         let is_state = |kind: Kind| !matches!(kind, Kind::Client | Kind::Session);
-        let revoked: Vec<Key> = self
-            .table
-            .of_scope(scope)
-            .filter(|lifetime| is_state(lifetime.kind) && lifetime.first.time < context.call.time)
-            .map(|lifetime| (scope, lifetime.id))
-            .collect();
+        let revoked = self.table.keys_of_scope(scope, |lifetime| {
+            is_state(lifetime.kind) && lifetime.first.time < context.call.time
+        });
         self.end_all(&revoked, End::Revoked, context.shown, sink);
     }
 
@@ -344,15 +341,10 @@ impl States {
         if !self.end((number, Identity::Client(client)), end, at, sink) {
             return;
         }
-        let left: Vec<Key> = self.table.of_scope(number).map(|lifetime| (number, lifetime.id)).collect();
+        let left = self.table.keys_of_scope(number, |_| true);
         self.end_all(&left, rest, at, sink);
         // In minor version 0, stateids do not name their client.
-        let left: Vec<Key> = self
-            .table
-            .of_scope(0)
-            .filter(|lifetime| lifetime.client == Some(client))
-            .map(|lifetime| (0, lifetime.id))
-            .collect();
+        let left = self.table.keys_of_scope(0, |lifetime| lifetime.client == Some(client));
         self.end_all(&left, rest, at, sink);
     }
 }

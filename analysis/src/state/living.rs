@@ -156,13 +156,7 @@ impl States {
         }
         let locks = self.table.live(&key).filter(|lifetime| lifetime.locks > 0).map(|open| open.number);
         if let Some(open) = locks {
-            let of_open: Vec<Key> = self
-                .table
-                .of_scope(key.0)
-                .filter(|lifetime| lifetime.open == Some(open))
-                .map(|lifetime| (key.0, lifetime.id))
-                .collect();
-            for lock in of_open {
+            for lock in self.table.keys_of_scope(key.0, |lifetime| lifetime.open == Some(open)) {
                 self.table.end(&lock, end, at, sink);
             }
         }

@@ -64,6 +64,12 @@ impl Table {
         self.live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime)
     }
 
+    /// The keys of those live lifetimes of a scope that `is_meant` selects.
+    pub(super) fn keys_of_scope(&mut self, scope: u64, is_meant: impl Fn(&Lifetime) -> bool) -> Vec<Key> {
+        let meant = self.of_scope(scope).filter(|lifetime| is_meant(lifetime));
+        meant.map(|lifetime| (scope, lifetime.id)).collect()
+    }
+
     /// Ended lifetimes that were not reported yet, in the order of their ends.
     pub(super) fn ended(&self) -> impl Iterator<Item = &Lifetime> {
         self.settled.values()
