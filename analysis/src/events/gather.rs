@@ -1,6 +1,7 @@
 //! The facts gathered while the engine reports.
 
-use super::history::{Call, History, Summary};
+use super::facts::{Call, Summary};
+use super::history::History;
 use super::known::Reached;
 use super::listing;
 use super::state::StateEvents;

@@ -1,152 +1,15 @@
 //! The facts kept about one connection. Lists are bounded.
 
 use super::SILENCE;
+use super::facts::{Burst, Call, Closed, Exhaustion, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
-use crate::names::{Label, Protocol};
-use rdmascope_dissector::connection::{Connection, Counts, State};
-use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Meaning, Refused, Repeated, Sent};
-use rdmascope_dissector::rdma::{End, Failure, Piece, Position, Refusal};
+use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
-use rdmascope_dissector::transaction::{Direction, OpenTransaction, Outcome, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
-use rdmascope_wire::{Xid, cm};
-
-/// A run of packets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) first: Seen,
-    pub(super) last: Seen,
-    pub(super) count: u64,
-}
-
-impl Run {
-    fn new(seen: Seen) -> Run {
-        Run { first: seen, last: seen, count: 1 }
-    }
-
-    fn add(run: &mut Option<Run>, seen: Seen) {
-        match run {
-            Some(run) => {
-                run.last = seen;
-                run.count += 1;
-            }
-            None => *run = Some(Run::new(seen)),
-        }
-    }
-
-    /// Nanoseconds from the first to the last.
-    pub(super) fn length(&self) -> u64 {
-        self.last.time.since(self.first.time)
-    }
-}
-
-/// A silence between two replies of an established connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gap {
-    pub(super) start: Seen,
-    pub(super) end: Seen,
-    /// The start of the longest wait among calls that were under way at the end of the silence.
-    pub(super) waiting: Option<Time>,
-    pub(super) calls: u64,
-    /// The latest call that had its reply when the silence began.
-    answered: Option<Time>,
-}
-
-impl Gap {
-    /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`].
-    pub(super) fn lost(&self) -> Option<(Time, u64)> {
-        let from = self.waiting?.max(self.start.time);
-        let length = self.end.time.since(from);
-        (length >= SILENCE).then_some((from, length))
-    }
-}
-
-/// A call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    pub(super) xid: Xid,
-    pub(super) seen: Seen,
-    /// Whether the capture is complete from the call on.
-    pub(super) is_complete: bool,
-    pub(super) protocol: Option<Protocol>,
-    pub(super) label: Label,
-    pub(super) direction: Direction,
-    /// The reply.
-    pub(super) reply: Option<Seen>,
-    /// For a call without a reply: the time up to which the capture shows that none came.
-    pub(super) until: Option<Time>,
-    /// Whether it offered Read chunks, and the responder read nothing of them.
-    pub(super) is_unread: bool,
-}
-
-impl Call {
-    fn of(transaction: &Transaction) -> Option<Call> {
-        let call = transaction.call.as_ref()?;
-        Some(Call {
-            xid: transaction.xid,
-            seen: call.seen,
-            is_complete: !transaction.lossy
-                && (!transaction.capture_gap || transaction.memory_unseen)
-                && !transaction.clock_stepped,
-            protocol: Protocol::of(transaction),
-            label: Label::of(transaction),
-            direction: transaction.direction,
-            reply: transaction.reply.as_ref().map(|reply| reply.seen),
-            until: transaction.unanswered_until,
-            is_unread: !call.read_chunks.is_empty()
-                && transaction.timing.reads.is_none()
-                && !transaction.memory_unseen,
-        })
-    }
-
-    /// A call of the requester that has no reply so far. Packets that are missing from its connection
-    /// count there.
-    pub(super) fn open(open: &OpenTransaction<'_>) -> Option<Call> {
-        let call = open.call.filter(|_| open.reply.is_none() && open.direction == Direction::Forward)?;
-        Some(Call {
-            xid: open.xid,
-            seen: call.seen,
-            is_complete: call.missing.is_empty(),
-            protocol: None,
-            label: Label::Unknown,
-            direction: open.direction,
-            reply: None,
-            until: None,
-            is_unread: !call.read_chunks.is_empty() && open.timing.reads.is_none(),
-        })
-    }
-
-    /// Nanoseconds that it waited, at least.
-    pub(super) fn waited(&self) -> u64 {
-        let end = self.reply.map(|reply| reply.time).or(self.until);
-        end.map_or(0, |end| end.since(self.seen.time))
-    }
-
-    /// Whether it waited although a call that was sent much later has its reply. Such a wait is no
-    /// loss of service.
-    pub(super) fn is_passed(&self, answered: Option<Time>) -> bool {
-        answered.is_some_and(|answered| answered.since(self.seen.time) >= SILENCE)
-    }
-}
-
-/// A request that was sent again and is not acknowledged yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retry {
-    position: Position,
-    pub(super) piece: Piece,
-    /// The length of the requested RDMA Read, in bytes.
-    pub(super) read_length: u32,
-    pub(super) run: Run,
-}
-
-/// NAKs of one end in quick succession.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Burst {
-    pub(super) from: End,
-    pub(super) refusal: Refusal,
-    pub(super) run: Run,
-}
+use rdmascope_wire::cm;
 
 /// Outstanding calls and granted credits.
 #[derive(Clone, Debug, Default)]
@@ -158,45 +21,6 @@ struct Credits {
     since: Option<Seen>,
 }
 
-/// Times at which all granted credits were in use.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exhaustion {
-    pub(super) granted: u32,
-    pub(super) run: Run,
-    pub(super) length: u64,
-}
-
-/// The facts of an ended connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Summary {
-    pub(super) requester: Address,
-    pub(super) responder: Address,
-    pub(super) port: Option<u16>,
-    pub(super) state: State,
-    pub(super) first: Time,
-    pub(super) last: Time,
-    /// Whether the capture contains packets from each end, requester first.
-    pub(super) captured_ends: [bool; 2],
-    pub(super) is_iwarp: bool,
-}
-
-impl Summary {
-    pub(super) fn of(connection: &Connection) -> Summary {
-        let Connection { requester, responder, port, state, first, last, is_iwarp, .. } = connection;
-        let sent = |counts: &Counts| counts.packets > 0;
-        Summary {
-            requester: requester.address,
-            responder: responder.address,
-            port: *port,
-            state: *state,
-            first: *first,
-            last: *last,
-            captured_ends: [sent(&requester.sent), sent(&responder.sent)],
-            is_iwarp: *is_iwarp,
-        }
-    }
-}
-
 /// The calls that set up a client ID, a session and its state again.
 pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
     (Nfs4::ExchangeId, "EXCHANGE_ID"),
@@ -206,17 +30,6 @@ pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
     (Nfs4::Setclientid, "SETCLIENTID"),
     (Nfs4::SetclientidConfirm, "SETCLIENTID_CONFIRM"),
 ];
-
-/// How a connection was closed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Closed {
-    pub(super) seen: Seen,
-    /// Whether the requester closed it; `None` if it is unknown which end opened the connection.
-    pub(super) by_requester: Option<bool>,
-    pub(super) how: Closing,
-    /// Whether it shows that a request for the connection over TCP was never answered.
-    pub(super) shows_silence: bool,
-}
 
 /// The facts kept about a connection.
 #[derive(Clone, Debug, Default)]
@@ -339,10 +152,7 @@ impl History {
         match &mut self.disconnect_requests {
             Some((first, _)) if *first != from => self.is_disconnect_answered = true,
             Some((_, run)) if seen.time.since(run.last.time) < TWICE => {}
-            Some((_, run)) => {
-                run.last = seen;
-                run.count += 1;
-            }
+            Some((_, run)) => run.extend(seen),
             None => self.disconnect_requests = Some((from, Run::new(seen))),
         }
     }
@@ -391,8 +201,7 @@ impl History {
         let joins_last = self.joins_last_exhaustion(since);
         match self.exhausted.last_mut() {
             Some(known) if joins_last => {
-                known.run.last = end;
-                known.run.count += 1;
+                known.run.extend(end);
                 known.length += length;
             }
             _ => {
@@ -414,8 +223,7 @@ impl History {
         match retry {
             Some(retry) if retry.position == position => {
                 if seen.time.since(retry.run.last.time) >= TWICE {
-                    retry.run.last = seen;
-                    retry.run.count += 1;
+                    retry.run.extend(seen);
                     retry.read_length = read_length;
                 }
             }
@@ -439,8 +247,7 @@ impl History {
         let is_full = self.bursts.len() >= MOST;
         match self.bursts.iter_mut().rfind(|burst| is_same(burst)) {
             Some(burst) if is_full || seen.time.since(burst.run.last.time) < SILENCE => {
-                burst.run.last = seen;
-                burst.run.count += 1;
+                burst.run.extend(seen);
             }
             _ if is_full => {}
             _ => self.bursts.push(Burst { from, refusal, run: Run::new(seen) }),
@@ -481,7 +288,7 @@ impl History {
             if self.first_call.is_none_or(|first| call.seen.frame < first.frame) {
                 self.first_call = Some(call.seen);
             }
-            self.waited(call.seen, reply);
+            self.waited(&call);
             self.passed(Some(call).filter(|call| call.waited() >= SILENCE && call.is_passed(self.answered)));
         }
         if reply.is_some() {
@@ -533,14 +340,15 @@ impl History {
 
     /// Counts a call in each silence during which it waited. A call without a reply waits until the
     /// connection ends.
-    fn waited(&mut self, call: Seen, reply: Option<Seen>) {
+    fn waited(&mut self, call: &Call) {
+        let Call { seen, reply, .. } = *call;
         for gap in self.gaps.iter_mut().rev() {
-            if call.frame >= gap.end.frame {
+            if seen.frame >= gap.end.frame {
                 break;
             }
-            let is_passed = gap.answered.is_some_and(|answered| answered.since(call.time) >= SILENCE);
-            if !is_passed && reply.is_none_or(|reply| reply.frame >= gap.end.frame) {
-                gap.waiting = Some(gap.waiting.map_or(call.time, |waiting| waiting.min(call.time)));
+            let is_open = reply.is_none_or(|reply| reply.frame >= gap.end.frame);
+            if is_open && !call.is_passed(gap.answered) {
+                gap.waiting = Some(gap.waiting.map_or(seen.time, |waiting| waiting.min(seen.time)));
                 gap.calls += 1;
             }
         }
@@ -603,19 +411,11 @@ impl History {
     pub(super) fn lacked(&self, end: End) -> bool {
         self.lacked[end]
     }
-}
 
-impl History {
     /// Whether the last span of [`History::exhausted`] ended shortly before, or the list is full.
     fn joins_last_exhaustion(&self, since: Seen) -> bool {
         self.exhausted.len() >= MOST
             || self.exhausted.last().is_some_and(|known| since.time.since(known.run.last.time) < SILENCE)
-    }
-}
-
-impl Retry {
-    fn is_answered(&self, acknowledged: Option<Position>) -> bool {
-        acknowledged.is_some_and(|acknowledged| self.position.distance(acknowledged) >= 0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The connections of a capture, with the facts that all reporters of events need.
 
-use super::history::{Call, History, Summary};
+use super::facts::{Call, Run, Summary};
+use super::history::History;
 use super::{Kind, SILENCE, SessionEvent};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
@@ -53,6 +54,17 @@ pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
         count: 1,
         frames: [None, None],
         text,
+    }
+}
+
+/// An event of one end, with the packets of a run.
+pub(super) fn event_of_run(run: Run, by_requester: bool, kind: Kind, text: String) -> SessionEvent {
+    SessionEvent {
+        by_requester: Some(by_requester),
+        duration: Some(run.length()),
+        count: run.count,
+        frames: [Some(run.first.frame), Some(run.last.frame)],
+        ..event(run.first.time, kind, text)
     }
 }
 

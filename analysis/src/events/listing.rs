@@ -1,7 +1,8 @@
 //! Creates events from the gathered facts.
 
-use super::history::{Burst, Call, Closed, History, RECOVERY, Summary};
-use super::known::{Known, Reached, end_name, event, link};
+use super::facts::{Burst, Call, Closed, Run, Summary};
+use super::history::{History, RECOVERY};
+use super::known::{Known, Reached, end_name, event, event_of_run, link};
 use super::{Kind, SILENCE, SessionEvent, failing, outages};
 use crate::names::Rejection;
 use crate::units::{Bytes, Counted, Duration};
@@ -163,13 +164,7 @@ fn disconnect_unanswered(one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) 
         run.count,
         Duration(run.length())
     );
-    report(SessionEvent {
-        by_requester: Some(by_requester),
-        duration: Some(run.length()),
-        count: run.count,
-        frames: [Some(run.first.frame), Some(run.last.frame)],
-        ..event(run.first.time, Kind::DisconnectUnanswered, text)
-    });
+    report(event_of_run(run, by_requester, Kind::DisconnectUnanswered, text));
 }
 
 /// Reports times in which all credits were in use. The last may last until the connection or the
@@ -179,13 +174,8 @@ fn exhausted(history: &History, end: Time, report: &mut dyn FnMut(SessionEvent))
         let times = Counted(spell.run.count, "time");
         let text =
             format!("all {} credits in use {times}, {} in total", spell.granted, Duration(spell.length));
-        report(SessionEvent {
-            by_requester: Some(true),
-            duration: Some(spell.length),
-            count: spell.run.count,
-            frames: [Some(spell.run.first.frame), Some(spell.run.last.frame)],
-            ..event(spell.run.first.time, Kind::CreditsExhausted, text)
-        });
+        let event = event_of_run(spell.run, true, Kind::CreditsExhausted, text);
+        report(SessionEvent { duration: Some(spell.length), ..event });
     }
     let Some((since, granted)) = history.exhausted_since() else { return };
     let end = history.disconnected.map_or(end, |closed| closed.seen.time);
@@ -227,7 +217,6 @@ fn established(
         });
     }
     if let Some(run) = history.requests {
-        let frames = [Some(run.first.frame), Some(run.last.frame)];
         let is_alone = summary.state == State::Requested && history.reply.is_none();
         let kind = match is_alone {
             true if one.has_unanswered_requests(request_times, end) => Some(Kind::RequestUnanswered),
@@ -241,13 +230,8 @@ fn established(
             };
             let then = if is_alone { "never answered" } else { "then answered" };
             let request = if summary.is_iwarp { "MPA Request" } else { "REQ" };
-            report(SessionEvent {
-                by_requester: Some(true),
-                duration: Some(run.length()),
-                count: run.count,
-                frames,
-                ..event(run.first.time, kind, format!("client sent its {request} {times}, {then}"))
-            });
+            let text = format!("client sent its {request} {times}, {then}");
+            report(event_of_run(run, true, kind, text));
         }
     }
     let made = history.ready.or(history.reply);
@@ -318,13 +302,7 @@ fn refused(history: &History, report: &mut dyn FnMut(SessionEvent)) {
             }
         };
         let how_long = if run.count > 1 { format!(", in {}", Duration(run.length())) } else { String::new() };
-        report(SessionEvent {
-            by_requester: Some(by_requester),
-            duration: Some(run.length()),
-            count: run.count,
-            frames: [Some(run.first.frame), Some(run.last.frame)],
-            ..event(run.first.time, kind, format!("{description}{how_long}"))
-        });
+        report(event_of_run(*run, by_requester, kind, format!("{description}{how_long}")));
     }
 }
 
@@ -347,22 +325,13 @@ fn retried(one: &Known<'_>, end: Time, report: &mut dyn FnMut(SessionEvent)) {
             _ => retry.piece.name.to_owned(),
         };
         let then = if is_over { "DREQ" } else { "silence" };
-        report(SessionEvent {
-            by_requester: Some(by_requester),
-            duration: Some(run.length()),
-            count: run.count,
-            frames: [Some(run.first.frame), Some(run.last.frame)],
-            ..event(
-                run.first.time,
-                Kind::RetriesExhausted,
-                format!(
-                    "{}'s {request} sent {} times in {}, never answered; then {then}",
-                    end_name(by_requester),
-                    run.count,
-                    Duration(run.length())
-                ),
-            )
-        });
+        let text = format!(
+            "{}'s {request} sent {} times in {}, never answered; then {then}",
+            end_name(by_requester),
+            run.count,
+            Duration(run.length())
+        );
+        report(event_of_run(run, by_requester, Kind::RetriesExhausted, text));
     }
 }
 
@@ -382,14 +351,8 @@ fn replayed(before: &Known<'_>, one: &Known<'_>, report: &mut dyn FnMut(SessionE
     let count = calls.len() as u64;
     let text =
         format!("{} that had no reply on connection {} sent again", Counted(count, "call"), before.id.0);
-    report(SessionEvent {
-        other: Some(before.id),
-        by_requester: Some(true),
-        duration: Some(last.time.since(first.time)),
-        count,
-        frames: [Some(first.frame), Some(last.frame)],
-        ..event(first.time, Kind::CallsReplayed, text)
-    });
+    let run = Run { first: *first, last: *last, count };
+    report(SessionEvent { other: Some(before.id), ..event_of_run(run, true, Kind::CallsReplayed, text) });
 }
 
 /// Reports calls that set up client ID, session and state again.
@@ -397,11 +360,6 @@ fn recovered(history: &History, report: &mut dyn FnMut(SessionEvent)) {
     let Some(run) = history.recovering else { return };
     let named = RECOVERY.iter().zip(history.recovery).filter(|(_, count)| *count > 0);
     let named: Vec<String> = named.map(|((_, name), count)| format!("{count} {name}")).collect();
-    report(SessionEvent {
-        by_requester: Some(true),
-        duration: Some(run.length()),
-        count: history.recovery.iter().sum(),
-        frames: [Some(run.first.frame), Some(run.last.frame)],
-        ..event(run.first.time, Kind::Recovery, format!("recovery: {}", named.join(", ")))
-    });
+    let run = Run { count: history.recovery.iter().sum(), ..run };
+    report(event_of_run(run, true, Kind::Recovery, format!("recovery: {}", named.join(", "))));
 }

@@ -1,7 +1,8 @@
 //! Times without service: from the first call or connection request that waits to the next reply, on
 //! the connection or on one that follows it, or to the end of the capture.
 
-use super::history::{Closed, History};
+use super::facts::Closed;
+use super::history::History;
 use super::known::{Ends, Known, RECONNECT, Reached, end_name, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
 use crate::units::{Counted, Duration};
