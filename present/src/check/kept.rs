@@ -1,14 +1,13 @@
 //! The findings to show: the first of each rule in capture order. Memory use does not grow with the
 //! number of findings.
 
-use core::cmp::Ordering;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::tally::Place;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A bounded number of findings, with the ends of their connections.
@@ -17,13 +16,16 @@ pub struct Kept {
     /// The most findings of each rule and verdict.
     most: usize,
     /// The conclusive and the inconclusive findings, by index of the rule.
-    rules: Vec<[BinaryHeap<Entry>; 2]>,
+    rules: Vec<[BTreeMap<Key, Entry>; 2]>,
     /// Used instead of `rules` if repetitions are folded: the first finding of each kind, and their
     /// number.
-    folds: Option<HashMap<Fold, (Entry, u64), FixedState>>,
+    folds: Option<HashMap<Fold, ((Key, Entry), u64), FixedState>>,
     count: u64,
     ends: HashMap<ConnectionId, Option<Ends>, FixedState>,
 }
+
+/// The order of findings: the first frame, then the order of discovery.
+type Key = (u64, u64);
 
 /// The key of findings that repeat each other: one rule, by one end of one connection. A policy
 /// allows a finding for a whole connection, so it allows all of them or none.
@@ -81,35 +83,35 @@ impl Kept {
         }
     }
 
-    fn push(&mut self, finding: &Finding, place: Place<'_>, key: (u64, u64)) -> bool {
+    fn push(&mut self, finding: &Finding, place: Place<'_>, key: Key) -> bool {
         if self.rules.len() <= place.rule {
             self.rules.resize_with(place.rule + 1, Default::default);
         }
-        let heap = &mut self.rules[place.rule][index(finding.verdict)];
-        if heap.len() >= self.most {
-            if heap.peek().is_none_or(|last| last.key <= key) {
+        let kept = &mut self.rules[place.rule][index(finding.verdict)];
+        if kept.len() >= self.most {
+            if kept.last_key_value().is_none_or(|(last, _)| *last <= key) {
                 return false;
             }
-            heap.pop();
+            kept.pop_last();
         }
-        heap.push(Entry::new(key, finding, place));
+        kept.insert(key, Entry::new(finding, place));
         true
     }
 
-    fn fold(&mut self, finding: &Finding, place: Place<'_>, key: (u64, u64)) -> bool {
+    fn fold(&mut self, finding: &Finding, place: Place<'_>, key: Key) -> bool {
         let Some(folds) = &mut self.folds else { return false };
         let Finding { verdict, connection, by, .. } = *finding;
         let fold = Fold { rule: place.rule, verdict, connection, by };
         if let Some((first, count)) = folds.get_mut(&fold) {
             *count += 1;
-            if key < first.key {
-                *first = Entry::new(key, finding, place);
+            if key < first.0 {
+                *first = (key, Entry::new(finding, place));
             }
             return true;
         }
         let has_room = folds.len() < Kept::MOST;
         if has_room {
-            folds.insert(fold, (Entry::new(key, finding, place), 1));
+            folds.insert(fold, ((key, Entry::new(finding, place)), 1));
         }
         has_room
     }
@@ -125,14 +127,15 @@ impl Kept {
 
     /// Returns the kept findings of a rule, in the order of their first frames.
     pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<Shown<'_>> {
-        let kept = self.rules.get(rule).map(|heaps| &heaps[index(verdict)]);
-        let mut entries: Vec<(&Entry, u64)> = kept.into_iter().flatten().map(|entry| (entry, 1)).collect();
+        let kept = self.rules.get(rule).map(|kept| &kept[index(verdict)]);
+        let kept = kept.into_iter().flatten();
+        let mut entries: Vec<(&Key, &Entry, u64)> = kept.map(|(key, entry)| (key, entry, 1)).collect();
         let is_of = |fold: &Fold| fold.rule == rule && fold.verdict == verdict;
         let folds = self.folds.iter().flatten().filter(|(fold, _)| is_of(fold));
-        entries.extend(folds.map(|(_, (first, count))| (first, *count)));
-        entries.sort_unstable();
+        entries.extend(folds.map(|(_, ((key, first), count))| (key, first, *count)));
+        entries.sort_unstable_by_key(|(key, ..)| **key);
         entries.truncate(self.most);
-        entries.into_iter().map(|(entry, times)| Shown::new(entry, times)).collect()
+        entries.into_iter().map(|(_, entry, times)| Shown::new(entry, times)).collect()
     }
 
     /// Returns the end that broke the rule, as far as known: `client 10.77.0.2`.
@@ -180,38 +183,17 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A finding, ordered by first frame, then by discovery.
+/// A finding, and whether it is allowed.
 #[derive(Debug)]
 struct Entry {
-    key: (u64, u64),
     finding: Finding,
     is_allowed: bool,
     reason: Option<Arc<str>>,
 }
 
 impl Entry {
-    fn new(key: (u64, u64), finding: &Finding, place: Place<'_>) -> Entry {
+    fn new(finding: &Finding, place: Place<'_>) -> Entry {
         let Place { is_allowed, reason, .. } = place;
-        Entry { key, finding: finding.clone(), is_allowed, reason: reason.cloned() }
+        Entry { finding: finding.clone(), is_allowed, reason: reason.cloned() }
     }
 }
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for Entry {}
