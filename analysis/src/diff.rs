@@ -30,7 +30,7 @@ impl Thresholds {
 
 /// The names of differences that do not depend on the captures.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let ways = conveyance::Way::ALL.map(conveyance::Way::name);
+    let ways = conveyance::Way::ALL.map(|(_, name, _)| name);
     let segments = conveyance::ChunkKind::ALL.map(|kind| kind.segments().0);
     let values = side::PARAMETERS.iter().chain(&side::CREDITS).map(|(name, _)| *name);
     ways.into_iter().chain(segments).chain(values)

@@ -374,8 +374,8 @@ impl Comparing<'_> {
         let [Some(a), Some(b)] = sides else { return };
         let bytes = [a, b].map(|counted| counted.stats.bytes as f64 / counted.stats.count.max(1) as f64);
         self.averages(subject(Area::Operations, "bytes", "bytes per transaction"), bytes, Measure::Bytes);
-        for way in Way::ALL {
-            let way_subject = subject(Area::Conveyance, way.name(), way.title());
+        for (way, name, title) in Way::ALL {
+            let way_subject = subject(Area::Conveyance, name, title);
             self.counts(way_subject, a.conveyance.way(way), b.conveyance.way(way));
         }
         for kind in ChunkKind::ALL {

@@ -37,59 +37,22 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 13] = [
-        Way::InlineCall,
-        Way::ReadChunk,
-        Way::LongCall,
-        Way::ReducedLongCall,
-        Way::InlineReply,
-        Way::WriteChunk,
-        Way::LongReply,
-        Way::ReducedLongReply,
-        Way::ResponderProvided,
-        Way::Error,
-        Way::UnusedWriteChunk,
-        Way::UnusedReplyChunk,
-        Way::RemoteInvalidation,
+    /// All ways, each with its name in machine-readable output and its name for people.
+    pub(super) const ALL: [(Way, &str, &str); 13] = [
+        (Way::InlineCall, "inline-call", "call inline"),
+        (Way::ReadChunk, "read-chunk", "call with Read chunk"),
+        (Way::LongCall, "long-call", "Long Call"),
+        (Way::ReducedLongCall, "reduced-long-call", "Long Call with Read chunk"),
+        (Way::InlineReply, "inline-reply", "reply inline"),
+        (Way::WriteChunk, "write-chunk", "reply by Write chunk"),
+        (Way::LongReply, "long-reply", "Long Reply"),
+        (Way::ReducedLongReply, "reduced-long-reply", "Long Reply with Write chunk"),
+        (Way::ResponderProvided, "responder-provided", "reply in a Read chunk of the responder"),
+        (Way::Error, "rdma-error", "RDMA_ERROR"),
+        (Way::UnusedWriteChunk, "unused-write-chunk", "Write chunk offered, not used"),
+        (Way::UnusedReplyChunk, "unused-reply-chunk", "Reply chunk offered, not used"),
+        (Way::RemoteInvalidation, "remote-invalidation", "reply with remote invalidation"),
     ];
-
-    /// Its name in machine-readable output.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Way::InlineCall => "inline-call",
-            Way::ReadChunk => "read-chunk",
-            Way::LongCall => "long-call",
-            Way::ReducedLongCall => "reduced-long-call",
-            Way::InlineReply => "inline-reply",
-            Way::WriteChunk => "write-chunk",
-            Way::LongReply => "long-reply",
-            Way::ReducedLongReply => "reduced-long-reply",
-            Way::ResponderProvided => "responder-provided",
-            Way::Error => "rdma-error",
-            Way::UnusedWriteChunk => "unused-write-chunk",
-            Way::UnusedReplyChunk => "unused-reply-chunk",
-            Way::RemoteInvalidation => "remote-invalidation",
-        }
-    }
-
-    /// Its name for people.
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Way::InlineCall => "call inline",
-            Way::ReadChunk => "call with Read chunk",
-            Way::LongCall => "Long Call",
-            Way::ReducedLongCall => "Long Call with Read chunk",
-            Way::InlineReply => "reply inline",
-            Way::WriteChunk => "reply by Write chunk",
-            Way::LongReply => "Long Reply",
-            Way::ReducedLongReply => "Long Reply with Write chunk",
-            Way::ResponderProvided => "reply in a Read chunk of the responder",
-            Way::Error => "RDMA_ERROR",
-            Way::UnusedWriteChunk => "Write chunk offered, not used",
-            Way::UnusedReplyChunk => "Reply chunk offered, not used",
-            Way::RemoteInvalidation => "reply with remote invalidation",
-        }
-    }
 
     fn of_call(call: &Message) -> Way {
         let reduced = call.read_chunks.iter().any(|chunk| chunk.position != 0);

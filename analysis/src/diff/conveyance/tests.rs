@@ -97,8 +97,8 @@ fn conveyances_are_counted_by_name() {
     ] {
         let mut counted = Conveyance::default();
         counted.count(&transaction);
-        let ways = Way::ALL.into_iter().filter(|way| counted.way(*way).0 == 1);
-        let mut found: Vec<_> = ways.map(Way::name).collect();
+        let ways = Way::ALL.into_iter().filter(|(way, ..)| counted.way(*way).0 == 1);
+        let mut found: Vec<_> = ways.map(|(_, name, _)| name).collect();
         found.sort_unstable();
         assert_eq!(found, words, "{transaction:?}");
     }
