@@ -52,13 +52,18 @@ impl Style {
         self.paint("33", value)
     }
 
+    /// Formats something in the default colour.
+    pub fn plain<T: Display>(self, value: T) -> Painted<T> {
+        Painted { code: None, value }
+    }
+
     fn paint<T: Display>(self, code: &'static str, value: T) -> Painted<T> {
         Painted { code: self.colour.then_some(code), value }
     }
 
     /// Formats `value` in red if `wanted`.
     pub fn red_if<T: Display>(self, wanted: bool, value: T) -> Painted<T> {
-        if wanted { self.red(value) } else { Painted { code: None, value } }
+        if wanted { self.red(value) } else { self.plain(value) }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The findings as text, rule by rule, most severe first.
 
 use super::kept::{Kept, Shown};
-use super::rules::{INDENT, listed, painted};
+use super::rules::{INDENT, listed};
 use crate::fold::{Folding, folded};
 use crate::page;
+use crate::screen::findings::in_colour_of;
 use crate::screen::{Screen, wrapped};
 use crate::text::Left;
 use core::fmt::{self, Display, Write as _};
@@ -86,7 +87,9 @@ impl Page<'_> {
         }
         let style = self.screen.style;
         let level = match verdict {
-            Verdict::Certain if conclusive > allowed => painted(style, rule.level, rule.level),
+            Verdict::Certain if conclusive > allowed => {
+                in_colour_of(rule.level, rule.level, style).to_string()
+            }
             _ => rule.level.to_string(),
         };
         let known = rule.known().filter(|_| verdict == Verdict::Certain && conclusive > allowed);

@@ -1,14 +1,14 @@
 //! The rules as text.
 
+use crate::screen::findings::in_colour_of;
 use crate::screen::{Screen, wrapped};
-use crate::text::{Left, Style};
-use core::fmt::Display;
-use rdmascope_conformance::{Level, Rule, SUBJECTS, Source, rules};
+use crate::text::Left;
+use rdmascope_conformance::{Rule, SUBJECTS, Source, rules};
 use std::io::{self, Write};
 
 /// Writes a rule with its sources and its explanation.
 pub fn write_rule(rule: &Rule, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}  {}", screen.style.bold(rule.id), painted(screen.style, rule.level, rule.level))?;
+    writeln!(out, "{}  {}", screen.style.bold(rule.id), in_colour_of(rule.level, rule.level, screen.style))?;
     let sources = listed(rule.sources);
     for paragraph in [sources.as_str(), "", rule.sentence, "", rule.explanation] {
         for line in wrapped(paragraph, screen.width) {
@@ -32,7 +32,7 @@ pub fn write_rules(screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         let between = if fits { " " } else { "\n" };
         writeln!(out, "{gap}{}", screen.style.bold(format_args!("{}{between}{allow}", subject.name)))?;
         for rule in subject.rules {
-            let level = painted(screen.style, rule.level, Left(rule.level, LEVEL));
+            let level = in_colour_of(rule.level, Left(rule.level, LEVEL), screen.style);
             write!(out, "  {}  {level}", Left(rule.id, longest))?;
             let text = format!("{} {}.", rule.sentence, listed(rule.sources));
             for (index, line) in wrapped(&text, screen.width.saturating_sub(indent)).into_iter().enumerate() {
@@ -53,15 +53,6 @@ const LEVEL: usize = "violation".len();
 pub(super) const INDENT: usize = 2;
 /// The least width of a sentence next to the rule's name.
 const LEAST: usize = 40;
-
-/// Returns a value in the colour of the level.
-pub(super) fn painted(style: Style, level: Level, value: impl Display) -> String {
-    match level {
-        Level::Violation => style.red(value).to_string(),
-        Level::Warning => style.yellow(value).to_string(),
-        Level::Advice => value.to_string(),
-    }
-}
 
 /// Lists sources: `RFC 8166, sections 3.3.2 and 3.3.3; RFC 8797, section 4.2`.
 pub fn listed(sources: &[Source]) -> String {

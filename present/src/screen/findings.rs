@@ -1,7 +1,7 @@
 //! The findings about a frame or transaction: a text section, and marks on the ladder.
 
 use super::{Screen, heading, wrapped};
-use crate::text::Style;
+use crate::text::{Painted, Style};
 use core::fmt::Display;
 use rdmascope_analysis::findings::{inconclusive, sign};
 use rdmascope_analysis::names;
@@ -32,9 +32,7 @@ fn write(finding: &Finding, screen: Screen, out: &mut dyn Write) -> io::Result<(
     let Some(rule) = finding.rule else { return Ok(()) };
     let head =
         format!("{} {}{}  {}", sign(finding.verdict), rule.level, inconclusive(finding.verdict), rule.id);
-    write!(out, "  ")?;
-    paint(rule, finding.verdict, head, screen.style, out)?;
-    writeln!(out)?;
+    writeln!(out, "  {}", painted(rule, finding.verdict, head, screen.style))?;
     let sources: Vec<String> = rule.sources.iter().map(ToString::to_string).collect();
     for text in [finding.message.clone(), evidence(finding), sources.join("; ")] {
         let text = Plain(text).to_string();
@@ -73,12 +71,12 @@ fn evidence(finding: &Finding) -> String {
 }
 
 /// The mark at a rung that is evidence of a finding.
-pub fn mark(rule: &Rule, verdict: Verdict) -> String {
+pub(super) fn mark(rule: &Rule, verdict: Verdict) -> String {
     format!("{} {}", sign(verdict), rule.id)
 }
 
 /// The legend of a mark.
-pub fn legend(verdict: Verdict) -> String {
+pub(super) fn legend(verdict: Verdict) -> String {
     let meaning = match verdict {
         Verdict::Certain => "evidence of a finding",
         Verdict::Inconclusive => "evidence of a finding that is inconclusive",
@@ -86,17 +84,19 @@ pub fn legend(verdict: Verdict) -> String {
     format!("{} {meaning}", sign(verdict))
 }
 
-/// Writes text in the colour of a finding: red for a violation, yellow for a warning.
-pub fn paint(
-    rule: &Rule,
-    verdict: Verdict,
-    text: impl Display,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    match (verdict, rule.level) {
-        (Verdict::Certain, Level::Violation) => write!(out, "{}", style.red(text)),
-        (Verdict::Certain, Level::Warning) => write!(out, "{}", style.yellow(text)),
-        (Verdict::Certain, Level::Advice) | (Verdict::Inconclusive, _) => write!(out, "{text}"),
+/// Formats text about a finding: in the colour of its rule's level if it is conclusive.
+pub(super) fn painted<T: Display>(rule: &Rule, verdict: Verdict, text: T, style: Style) -> Painted<T> {
+    match verdict {
+        Verdict::Certain => in_colour_of(rule.level, text, style),
+        Verdict::Inconclusive => style.plain(text),
+    }
+}
+
+/// Formats a value in the colour of a level: red for a violation, yellow for a warning.
+pub(crate) fn in_colour_of<T: Display>(level: Level, value: T, style: Style) -> Painted<T> {
+    match level {
+        Level::Violation => style.red(value),
+        Level::Warning => style.yellow(value),
+        Level::Advice => style.plain(value),
     }
 }

@@ -181,18 +181,13 @@ impl Drawing {
         let gap = if since == 0 { String::new() } else { format!("+{}", Duration(gap)) };
         let mut left = format!("{:>8} {gap:>9}  ", Duration(since).to_string());
         let mut right = frames(rung);
-        let rail = strokes.rail;
         for line in lines {
-            let padding = middle.saturating_sub(line.chars().count() + 2);
-            let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
-            write!(out, "{left:LEFT$}{rail} {:before$}", "")?;
-            match rung.kind {
-                RungKind::Nak(_) | RungKind::RnrNak(_) => write!(out, "{}", screen.style.red(line))?,
-                RungKind::Again(_) => write!(out, "{}", screen.style.yellow(line))?,
-                RungKind::Step(_) | RungKind::Acknowledgement => write!(out, "{line}")?,
-            }
-            let space = if right.is_empty() { "" } else { " " };
-            writeln!(out, "{:after$} {rail}{space}{right}", "")?;
+            let text = match rung.kind {
+                RungKind::Nak(_) | RungKind::RnrNak(_) => screen.style.red(line),
+                RungKind::Again(_) => screen.style.yellow(line),
+                RungKind::Step(_) | RungKind::Acknowledgement => screen.style.plain(line),
+            };
+            self.beside(rung, (&left, &right), (&text, line.chars().count()), out)?;
             left.clear();
             right.clear();
         }
@@ -202,26 +197,38 @@ impl Drawing {
                 pass.place + 1,
                 Duration(pass.at.since(start)).to_string()
             );
-            let padding = middle.saturating_sub(at.chars().count() + 2);
-            let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
-            writeln!(out, "{:LEFT$}{rail} {:before$}{at}{:after$} {rail}", "", "", "")?;
+            self.beside(rung, ("", ""), (&at, at.chars().count()), out)?;
         }
         for (rule, verdict) in marks {
             let mark = findings::mark(rule, *verdict);
             for line in wrapped(&mark, width) {
-                let padding = middle.saturating_sub(line.chars().count() + 2);
-                let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
-                write!(out, "{:LEFT$}{rail} {:before$}", "", "")?;
-                findings::paint(rule, *verdict, line, screen.style, out)?;
-                writeln!(out, "{:after$} {rail}", "")?;
+                let text = findings::painted(rule, *verdict, line, screen.style);
+                self.beside(rung, ("", ""), (&text, line.chars().count()), out)?;
             }
         }
+        let rail = strokes.rail;
         let line: String = core::iter::repeat_n(strokes.line, middle - 1).collect();
         match rung.from_requester {
             true => write!(out, "{:LEFT$}{rail}{line}{}{rail}", "", strokes.to_right)?,
             false => write!(out, "{:LEFT$}{rail}{}{line}{rail}", "", strokes.to_left)?,
         }
         writeln!(out, " {}", psns(rung))
+    }
+
+    /// Draws a text between the rails, next to that of the rung's sender, and with a text on either
+    /// side. `length` is the number of characters of `text`.
+    fn beside(
+        &self,
+        rung: &Rung,
+        (left, right): (&str, &str),
+        (text, length): (&dyn Display, usize),
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let rail = self.strokes.rail;
+        let padding = self.middle.saturating_sub(length + 2);
+        let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
+        let space = if right.is_empty() { "" } else { " " };
+        writeln!(out, "{left:LEFT$}{rail} {:before$}{text}{:after$} {rail}{space}{right}", "", "")
     }
 }
 
