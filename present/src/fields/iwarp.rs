@@ -3,7 +3,7 @@
 
 use super::headers::consumer_data;
 use super::rpc::{self, SendBytes};
-use super::{Field, Value, by_layout};
+use super::{Field, Value, by_layout, with_name_in};
 use core::ops::Range;
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::frame::{Checksum, Segment};
@@ -335,9 +335,7 @@ fn ddp_value(name: &str, value: Value<'_>) -> Option<String> {
         "Tagged Offset" | "Data Sink Tagged Offset" | "Data Source Tagged Offset" => {
             format!("0x{number:016x}")
         }
-        "Layer" => {
-            super::with_name(number, ["RDMAP", "DDP", "MPA"].get(usize::try_from(number).ok()?).copied())
-        }
+        "Layer" => with_name_in(number, &["RDMAP", "DDP", "MPA"]),
         "Error Code" => format!("0x{number:02x}"),
         _ => return None,
     })
