@@ -286,35 +286,27 @@ impl<F: Storage> Files<F> {
         let (Some(handle), Some(offset), Some(count)) = (handle, operation.offset, operation.count) else {
             return;
         };
-        if self.stretches < MOST_STRETCHES {
-            self.change(transaction, server, handle, |contents| contents.punch(offset, count));
-        }
+        let key = Key { server, handle: transaction.details.bytes(handle).to_vec() };
+        let Some(index) = self.by_key.get(&key).copied().filter(|_| self.stretches < MOST_STRETCHES) else {
+            return;
+        };
+        let found = &mut self.found[index];
+        let before = found.contents.stretches();
+        found.contents.punch(offset, count);
+        found.changed = found.changed.max(answered_in(transaction));
+        self.stretches = self.stretches - before + found.contents.stretches();
     }
 
     /// Takes the new size of a known file. Bytes beyond it are cut off.
     fn take_size(&mut self, transaction: &Transaction, server: Address, handle: Text, size: u64) {
-        // A file may grow beyond the size limit; that cuts nothing.
-        let is_within = size <= self.limits.file_size;
-        self.change(transaction, server, handle, |contents| {
-            if is_within {
-                contents.resize(size);
-            }
-        });
-    }
-
-    /// Changes the contents of a known file without data.
-    fn change(
-        &mut self,
-        transaction: &Transaction,
-        server: Address,
-        handle: Text,
-        change: impl FnOnce(&mut Contents),
-    ) {
         let key = Key { server, handle: transaction.details.bytes(handle).to_vec() };
         let Some(index) = self.by_key.get(&key).copied() else { return };
         let found = &mut self.found[index];
         let before = found.contents.stretches();
-        change(&mut found.contents);
+        // A file may grow beyond the size limit; that cuts nothing.
+        if size <= self.limits.file_size {
+            found.contents.resize(size);
+        }
         found.changed = found.changed.max(answered_in(transaction));
         self.stretches = self.stretches - before + found.contents.stretches();
     }
