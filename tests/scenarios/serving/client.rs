@@ -1,6 +1,5 @@
-//! An in-memory client for scenarios of the responder's side: this crate's requester, which makes
+//! An in-memory client for scenarios of the responder's side: the peer's requester, which makes
 //! NFSv3 calls one after the other, with Write chunks and Reply chunks.
-#![allow(dead_code, unreachable_pub)] // Each test uses a part.
 
 use core::time::Duration;
 use rdmascope_peer::endpoint::{self, ConnectionId};
@@ -17,7 +16,7 @@ use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use std::sync::{Arc, Mutex};
 
 /// The packets in the order in which they were sent.
-pub type Crossed = Arc<Mutex<Vec<(Instant, Datagram)>>>;
+pub(super) type Crossed = Arc<Mutex<Vec<(Instant, Datagram)>>>;
 
 struct Tap(Crossed);
 
@@ -32,7 +31,7 @@ const NOW: Time = Time { seconds: 1_700_000_000, nanoseconds: 5 };
 
 /// An error of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub(super) enum Wrong {
     Nothing,
     /// Answers each message that it does not accept with RDMA_ERROR.
     Errors,
@@ -152,12 +151,12 @@ impl Client {
 }
 
 /// Serves a client until the scenario is over.
-pub fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Vec<(Instant, Datagram)>) {
+pub(super) fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Vec<(Instant, Datagram)>) {
     run_with(scenario, wrong, None)
 }
 
 /// As [`run`], with a client that accepts replies in Read chunks if `reliable_reply` is given.
-pub fn run_with(
+pub(super) fn run_with(
     scenario: &Scenario,
     wrong: Wrong,
     reliable_reply: Option<OfferLimits>,
