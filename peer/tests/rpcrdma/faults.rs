@@ -3,7 +3,8 @@
 
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 
-use rdmascope_peer::endpoint::{self, ConnectionId};
+use super::{Session, bytes};
+use rdmascope_peer::endpoint;
 use rdmascope_peer::interceptor::{Direction, Effect, Matches, Rule, Rules};
 use rdmascope_peer::memory::{Access, Refusal};
 use rdmascope_peer::pair::{End, Pair};
@@ -19,26 +20,11 @@ use std::time::Duration;
 
 const XID: Xid = Xid(0x1122_3344);
 
-struct Session {
-    pair: Pair<Peer>,
-    a: ConnectionId,
-    b: ConnectionId,
+fn connected() -> Session {
+    Session::new(rpcrdma::Config::default(), rpcrdma::Config::default())
 }
 
 impl Session {
-    fn new() -> Session {
-        let mut pair = Pair::new(Peer::new(Config::default(), 1), Peer::new(Config::default(), 2), 3);
-        assert!(pair.b.listen(20049));
-        let a = pair.a.connect(pair.address_a, pair.address_b, 20049).unwrap();
-        pair.run();
-        let connected = std::iter::from_fn(|| pair.b.poll_event()).find_map(|event| match event {
-            Event::Endpoint(endpoint::Event::Connected { connection }) => Some(connection),
-            _ => None,
-        });
-        while pair.a.poll_event().is_some() {}
-        Session { pair, a, b: connected.unwrap() }
-    }
-
     /// Runs until the network is idle, and returns the events of both sides. `answer` answers
     /// calls.
     fn run(&mut self, mut answer: impl FnMut(&rpcrdma::Called) -> Option<Reply>) -> (Vec<Event>, Vec<Event>) {
@@ -60,12 +46,11 @@ impl Session {
 }
 
 fn call() -> Vec<u8> {
-    [XID.0, 0, 2, 100_003, 3, 0, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
+    bytes(&[XID.0, 0, 2, 100_003, 3, 0, 0, 0, 0, 0])
 }
 
 fn reply(_: &rpcrdma::Called) -> Option<Reply> {
-    let words = [XID.0, 1, 0, 0, 0, 0];
-    Some(Reply::inline(words.iter().flat_map(|word| word.to_be_bytes()).collect()))
+    Some(Reply::inline(bytes(&[XID.0, 1, 0, 0, 0, 0])))
 }
 
 fn rpc(events: &[Event]) -> Vec<&rpcrdma::Event> {
@@ -142,7 +127,7 @@ fn faulty_headers_are_refused() {
         ),
     ];
     for (number, (edit, error, reason)) in cases.into_iter().enumerate() {
-        let mut session = Session::new();
+        let mut session = connected();
         let faulty = Call { message: call(), edit: Some(edit), ..Call::default() };
         session.pair.a.call(session.a, faulty).unwrap();
         let (ours, theirs) = session.run(reply);
@@ -172,7 +157,7 @@ fn unexpected_messages_are_discarded() {
         (words(&[XID.0, 1, 1, 4, 1, 1, 1]), Some(XID), Discard::UnknownXid),
     ];
     for (bytes, xid, why) in cases {
-        let mut session = Session::new();
+        let mut session = connected();
         session.pair.a.send_raw(session.a, bytes.clone()).unwrap();
         let (ours, theirs) = session.run(reply);
         assert_eq!(rpc(&ours), [] as [&rpcrdma::Event; 0]);
@@ -199,7 +184,7 @@ fn faulty_replies_are_discarded() {
         ),
     ];
     for (number, (edit, expected)) in cases.into_iter().enumerate() {
-        let mut session = Session::new();
+        let mut session = connected();
         let with_chunk = Call { message: call(), write_chunks: vec![100], ..Call::default() };
         session.pair.a.call(session.a, with_chunk).unwrap();
         let (ours, _) = session.run(|called| {
@@ -221,7 +206,7 @@ fn faulty_replies_are_discarded() {
 fn credit_grants_limit_outstanding_calls() {
     // Before the first reply there is one credit (RFC 8166, section 3.3.3); then the grant of the
     // reply counts.
-    let mut session = Session::new();
+    let mut session = connected();
     let with_xid = |xid: u32| {
         let mut bytes = call();
         bytes[..4].copy_from_slice(&xid.to_be_bytes());
@@ -245,14 +230,14 @@ fn credit_grants_limit_outstanding_calls() {
     assert_eq!(session.pair.a.session(session.a).unwrap().outstanding(), (3, 1));
 
     // A grant of zero is reported and treated as one.
-    let mut session = Session::new();
+    let mut session = connected();
     session.pair.a.call(session.a, with_xid(1)).unwrap();
     let (ours, _) = session.run(|called| answer(called, 0));
     assert!(rpc(&ours).contains(&&rpcrdma::Event::NoCredit { xid: Xid(1) }));
     assert_eq!(session.pair.a.session(session.a).unwrap().granted(), 1);
 
     // Two calls before the first reply exceed the single credit.
-    let mut session = Session::new();
+    let mut session = connected();
     for xid in 1..3 {
         session.pair.a.call(session.a, Call { beyond_credits: true, ..with_xid(xid) }).unwrap();
     }
@@ -265,7 +250,7 @@ fn credit_grants_limit_outstanding_calls() {
 #[test]
 fn oversized_reply_is_answered_with_err_chunk() {
     for (most_reply, write_chunks) in [(0, vec![]), (5000, vec![]), (9000, vec![100])] {
-        let mut session = Session::new();
+        let mut session = connected();
         session
             .pair
             .a
@@ -286,7 +271,7 @@ fn oversized_reply_is_answered_with_err_chunk() {
 /// A chunk with an unknown handle ends the connection, and the call is lost.
 #[test]
 fn unknown_handle_ends_the_connection() {
-    let mut session = Session::new();
+    let mut session = connected();
     let edit: Edit = Box::new(|header, _| header.reads[0].target.handle.0 ^= 1);
     let faulty = Call { message: call(), reduce: vec![24..32], edit: Some(edit), ..Call::default() };
     session.pair.a.call(session.a, faulty).unwrap();
@@ -306,7 +291,7 @@ fn unknown_handle_ends_the_connection() {
 /// retries.
 #[test]
 fn abandoned_connection_loses_its_calls() {
-    let mut session = Session::new();
+    let mut session = connected();
     session.pair.a.call(session.a, Call::inline(call())).unwrap();
     session.pair.b.endpoint_mut().abandon(session.b);
     session.pair.run_to_end();
@@ -315,7 +300,7 @@ fn abandoned_connection_loses_its_calls() {
     assert_eq!(rpc(&ours), [&lost]);
     assert!(queue(&ours).contains(&&QueueEvent::Failed(Failure::RetriesExceeded)));
 
-    let mut session = Session::new();
+    let mut session = connected();
     session.pair.a.call(session.a, Call::inline(call())).unwrap();
     session.pair.a.endpoint_mut().abandon(session.a);
     let ours: Vec<Event> = std::iter::from_fn(|| session.pair.a.poll_event()).collect();
@@ -326,7 +311,7 @@ fn abandoned_connection_loses_its_calls() {
 /// A SEND invalidates the memory of another call.
 #[test]
 fn invalidation_of_other_memory_is_reported() {
-    let mut session = Session::new();
+    let mut session = connected();
     let endpoint = session.pair.a.endpoint_mut();
     let (rkey, _) = endpoint.register(session.a, vec![1; 8], Access::READ).unwrap();
     session.pair.a.call(session.a, Call::inline(call())).unwrap();
@@ -356,7 +341,7 @@ fn sessions_complete_despite_interceptor_faults() {
     ];
     for effect in effects {
         for direction in [Direction::Transmit, Direction::Receive] {
-            let mut session = Session::new();
+            let mut session = connected();
             let opcode =
                 if direction == Direction::Transmit { Opcode::RC_SEND_ONLY } else { Opcode::RC_ACKNOWLEDGE };
             let matches = Matches {
@@ -409,7 +394,7 @@ fn lost_cm_messages_are_retransmitted() {
 fn changed_bytes_cause_no_panic() {
     let mut random = Random::new(9);
     for seed in 0..1500 {
-        let mut session = Session::new();
+        let mut session = connected();
         session
             .pair
             .a

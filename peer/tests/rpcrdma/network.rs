@@ -1,6 +1,7 @@
 //! Two peers over a bad network: each call is answered once, chunks convey the correct bytes, in
 //! both directions, no memory stays registered, and the connection closes.
 
+use super::connect;
 use rdmascope_peer::cm::Closed;
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::pair::{Network, Pair};
@@ -14,20 +15,6 @@ use rdmascope_wire::psn::Psn;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
-
-fn connect(pair: &mut Pair<Peer>) -> (ConnectionId, ConnectionId) {
-    assert!(pair.b.listen(20049));
-    let ours = pair.a.connect(pair.address_a, pair.address_b, 20049).unwrap();
-    for _ in 0..10_000 {
-        assert!(pair.step());
-        while let Some(event) = pair.b.poll_event() {
-            if let Event::Endpoint(endpoint::Event::Connected { connection }) = event {
-                return (ours, connection);
-            }
-        }
-    }
-    panic!("no connection")
-}
 
 /// Builds an RPC call or reply with an item of `item` bytes. Returns the message and the range of
 /// the item.

@@ -1,6 +1,7 @@
 //! Sessions with all kinds of replies over a network with loss, duplication and reordering.
 
 use super::{call, reply};
+use crate::connect;
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::pair::{Network, Pair};
 use rdmascope_peer::peer::{Config, Event, Peer};
@@ -87,18 +88,7 @@ impl Bench {
                 ..Network::GOOD
             };
         }
-        assert!(pair.b.listen(20049));
-        let a = pair.a.connect(pair.address_a, pair.address_b, 20049).unwrap();
-        let b = loop {
-            assert!(pair.step(), "seed {seed}: no connection");
-            let connected = std::iter::from_fn(|| pair.b.poll_event()).find_map(|event| match event {
-                Event::Endpoint(endpoint::Event::Connected { connection }) => Some(connection),
-                _ => None,
-            });
-            if let Some(connection) = connected {
-                break connection;
-            }
-        };
+        let (a, b) = connect(&mut pair);
         let (open, offered, aborts) = Default::default();
         Bench { seed, pair, a, b, open, offered, aborts }
     }

@@ -2,37 +2,17 @@
 
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 
-use rdmascope_peer::endpoint::{self, ConnectionId};
+use super::{Session, bytes, config, words};
+use rdmascope_peer::endpoint::ConnectionId;
 use rdmascope_peer::pair::{End, Pair};
-use rdmascope_peer::peer::{Config, Event, Peer};
+use rdmascope_peer::peer::{Event, Peer};
 use rdmascope_peer::rpcrdma::{self, Call, Mechanism, Reply};
-use rdmascope_wire::private_data::PrivateData;
 
 const XID: u32 = 0xdead_beef;
 
-fn bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_be_bytes()).collect()
-}
-
-/// Creates two peers with inline thresholds of 1024 bytes; `a` divides chunks into segments of 1000
-/// bytes.
-fn session(remote_invalidation: bool) -> (Pair<Peer>, ConnectionId, ConnectionId) {
-    let config = || {
-        let private_data = PrivateData { remote_invalidation, ..PrivateData::DEFAULT };
-        let session =
-            rpcrdma::Config { private_data: Some(private_data), segment: 1000, ..rpcrdma::Config::default() };
-        Config { session, ..Config::default() }
-    };
-    let mut pair = Pair::new(Peer::new(config(), 1), Peer::new(config(), 2), 3);
-    assert!(pair.b.listen(20049));
-    let a = pair.a.connect(pair.address_a, pair.address_b, 20049).unwrap();
-    pair.run();
-    let b = std::iter::from_fn(|| pair.b.poll_event()).find_map(|event| match event {
-        Event::Endpoint(endpoint::Event::Connected { connection }) => Some(connection),
-        _ => None,
-    });
-    while pair.a.poll_event().is_some() {}
-    (pair, a, b.unwrap())
+/// Two peers with this remote invalidation.
+fn session(remote_invalidation: bool) -> Session {
+    Session::new(config(remote_invalidation), config(remote_invalidation))
 }
 
 /// Takes the next packets of one side.
@@ -54,7 +34,7 @@ fn segments(pair: &Pair<Peer>, a: ConnectionId) -> Vec<[u32; 4]> {
 
 #[test]
 fn call_with_all_kinds_of_chunks_has_the_expected_words() {
-    let (mut pair, a, b) = session(true);
+    let Session { mut pair, a, b } = session(true);
     // Ten words, an item of 1002 bytes with its padding, and a word.
     let mut message = bytes(&[XID, 0, 2, 100_003, 3, 7, 0, 0, 0, 0]);
     message.extend((0..1002u32).map(|byte| byte as u8));
@@ -121,20 +101,19 @@ fn call_with_all_kinds_of_chunks_has_the_expected_words() {
 
 #[test]
 fn long_call_and_long_reply_have_the_expected_words() {
-    let (mut pair, a, b) = session(false);
+    let Session { mut pair, a, b } = session(false);
     let mut message = bytes(&[XID, 0, 2, 100_003, 3, 1]);
     message.resize(1400, 9);
     pair.a.call(a, Call { message: message.clone(), most_reply: 1500, ..Call::default() }).unwrap();
     let memory = segments(&pair, a);
     let [sent] = &packets(&mut pair.a, pair.now)[..] else { panic!() };
-    let words: Vec<u32> =
-        sent[12..].chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
+    let call = words(&sent[12..]);
     // RDMA_NOMSG, two segments at Position 0, no Write list, a Reply chunk of two segments, and no
     // Payload stream.
-    assert_eq!(words[..6], [XID, 1, 32, 1, 1, 0]);
-    assert_eq!((words[7], words[10], words[11], words[13]), (1000, 1, 0, 400));
-    assert_eq!((&words[16..20], words[21], words[25]), (&[0, 0, 1, 2][..], 1000, 500));
-    assert_eq!((words.len(), memory.len()), (28, 4));
+    assert_eq!(call[..6], [XID, 1, 32, 1, 1, 0]);
+    assert_eq!((call[7], call[10], call[11], call[13]), (1000, 1, 0, 400));
+    assert_eq!((&call[16..20], call[21], call[25]), (&[0, 0, 1, 2][..], 1000, 500));
+    assert_eq!((call.len(), memory.len()), (28, 4));
     let to_b = pair.a.endpoint().datagram(a, sent.clone()).unwrap();
     pair.b.handle(pair.now, &to_b);
     pair.run();
@@ -150,10 +129,9 @@ fn long_call_and_long_reply_have_the_expected_words() {
     // off.
     let sent = packets(&mut pair.b, pair.now);
     assert_eq!(sent.iter().map(|packet| packet[0]).collect::<Vec<_>>(), [0x0a, 0x0a, 0x04]);
-    let words: Vec<u32> =
-        sent[2][12..].chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
-    assert_eq!((&words[..8], words[9], words[13]), (&[XID, 1, 32, 1, 0, 0, 1, 2][..], 1000, 200));
-    assert_eq!(words.len(), 16);
+    let answer = words(&sent[2][12..]);
+    assert_eq!((&answer[..8], answer[9], answer[13]), (&[XID, 1, 32, 1, 0, 0, 1, 2][..], 1000, 200));
+    assert_eq!(answer.len(), 16);
     for packet in sent {
         let to_a = pair.b.endpoint().datagram(b, packet).unwrap();
         pair.a.handle(pair.now, &to_a);
@@ -168,7 +146,7 @@ fn long_call_and_long_reply_have_the_expected_words() {
 
 #[test]
 fn read_of_a_dropped_call_does_not_affect_a_reused_xid() {
-    let (mut pair, a, b) = session(true);
+    let Session { mut pair, a, b } = session(true);
     let mut message = bytes(&[XID, 0, 2, 100_003, 3, 7, 0, 0, 0, 0]);
     message.extend([7; 1000]);
     pair.a.call(a, Call { message, reduce: [40..1040].to_vec(), ..Call::default() }).unwrap();

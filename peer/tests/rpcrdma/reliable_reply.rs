@@ -3,52 +3,27 @@
 
 mod seeded;
 
-use rdmascope_peer::endpoint::{self, ConnectionId};
+use super::{Session, bytes, words};
+use rdmascope_peer::endpoint;
 use rdmascope_peer::memory::{Access, Refusal};
-use rdmascope_peer::pair::{End, Pair};
-use rdmascope_peer::peer::{Config, Event, Peer};
+use rdmascope_peer::pair::End;
+use rdmascope_peer::peer::{Event, Peer};
 use rdmascope_peer::rc::{Failure, Fault, QueueEvent};
 use rdmascope_peer::rpcrdma::{
     self, Call, Called, Discard, Edit, Freed, Mechanism, OfferLimits, Replied, Reply, Sent,
 };
 use rdmascope_wire::Xid;
 use rdmascope_wire::bth::NakCode;
-use rdmascope_wire::private_data::PrivateData;
 use rdmascope_wire::rpcrdma::{Procedure, ReadSegment, Segment};
 
 const XID: u32 = 0x1122_3344;
 
-/// Inline thresholds of 1024 bytes and segments of 1000 bytes.
+/// Inline thresholds of 1024 bytes, segments of 1000 bytes, and replies in Read chunks.
 fn config(remote_invalidation: bool) -> rpcrdma::Config {
-    rpcrdma::Config {
-        private_data: Some(PrivateData { remote_invalidation, ..PrivateData::DEFAULT }),
-        segment: 1000,
-        reliable_reply: Some(OfferLimits::default()),
-        ..rpcrdma::Config::default()
-    }
-}
-
-struct Session {
-    pair: Pair<Peer>,
-    a: ConnectionId,
-    b: ConnectionId,
+    rpcrdma::Config { reliable_reply: Some(OfferLimits::default()), ..super::config(remote_invalidation) }
 }
 
 impl Session {
-    fn new(a: rpcrdma::Config, b: rpcrdma::Config) -> Session {
-        let peer = |session, seed| Peer::new(Config { session, ..Config::default() }, seed);
-        let mut pair = Pair::new(peer(a, 1), peer(b, 2), 3);
-        assert!(pair.b.listen(20049));
-        let a = pair.a.connect(pair.address_a, pair.address_b, 20049).unwrap();
-        pair.run();
-        let b = std::iter::from_fn(|| pair.b.poll_event()).find_map(|event| match event {
-            Event::Endpoint(endpoint::Event::Connected { connection }) => Some(connection),
-            _ => None,
-        });
-        while pair.a.poll_event().is_some() {}
-        Session { pair, a, b: b.unwrap() }
-    }
-
     fn with(remote_invalidation: bool) -> Session {
         Session::new(config(remote_invalidation), config(remote_invalidation))
     }
@@ -112,14 +87,6 @@ impl Session {
         assert_eq!(offered.0 == 0, memory.is_empty());
         offered
     }
-}
-
-fn bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_be_bytes()).collect()
-}
-
-fn words(bytes: &[u8]) -> Vec<u32> {
-    bytes.chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect()
 }
 
 fn call(xid: u32) -> Vec<u8> {
