@@ -7,19 +7,11 @@
 # $scope is the program. $kernel is the series of the guest, which is rebooted if it hangs.
 
 judge_client() {
-    local file=$1 process worker until hangs=
+    local file=$1 worker until hangs=
     shift
     rm -f "$LAB/judged"
-    : >"$file.jsonl"
-    ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --scenario "$@" --allow-destructive \
-        --until-judged --patience 60s --format jsonl --save "$file.pcapng" >"$file.jsonl" &
-    process=$!
-    # lab_down also ends this process.
-    lab_guests[peer]=$process
-    until grep -q peer_export "$file.jsonl"; do
-        kill -0 $process 2>/dev/null || fail "peer serve --scenario $1"
-        sleep 0.1
-    done
+    lab_serve "$file.jsonl" --scenario "$@" --allow-destructive --until-judged --patience 60s --save "$file.pcapng" ||
+        fail "peer serve --scenario $1"
     # Calls of all kinds: short and long, with Write, Read and Reply chunks. The work continues when
     # a scenario makes a call fail. Calls do not overlap, so that the next call shows how the client
     # reacts to the scenario.
@@ -48,12 +40,10 @@ try 20 umount $mounted
 COMMANDS
     worker=$!
     until=$((SECONDS + 120 + 45 * $#))
-    while kill -0 $process 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.5; done
+    while kill -0 "${lab_guests[peer]}" 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.5; done
     touch "$LAB/judged"
     # The program reports the scenarios without a verdict when it ends.
-    kill -TERM $process 2>/dev/null || true
-    unset 'lab_guests[peer]'
-    wait $process || [ $? = 1 ] || fail "peer serve --scenario $1 ended"
+    lab_serve_end || [ $? = 1 ] || fail "peer serve --scenario $1 ended"
     until=$((SECONDS + 300))
     while kill -0 $worker 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.5; done
     ! kill -0 $worker 2>/dev/null || { hangs=yes; kill $worker; }

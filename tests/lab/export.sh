@@ -48,17 +48,9 @@ COMMANDS
 }
 
 export_of_peer() {
-    local name=$1 lines=$LAB/$1.jsonl process told
+    local name=$1 lines=$LAB/$1.jsonl told
     shift
-    ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl --save "$LAB/$name.pcapng" "$@" >"$lines" &
-    process=$!
-    # lab_down also ends this process.
-    lab_guests[peer]=$process
-    for _ in $(seq 100); do
-        ! grep -q peer_export "$lines" || break
-        kill -0 $process 2>/dev/null || fail "$name: peer serve --export"
-        sleep 0.1
-    done
+    lab_serve "$lines" --save "$LAB/$name.pcapng" "$@" || fail "$name: peer serve --export"
     told=$(lab_do client 300 <<'COMMANDS'
 set -e
 mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock 10.77.0.254:/export /mnt/nfs
@@ -77,10 +69,7 @@ ls /mnt/nfs/names | wc -l
 umount /mnt/nfs
 COMMANDS
     ) || fail "$name: the kernel's client: $told"
-    # Background processes of a shell ignore SIGINT.
-    kill -TERM $process
-    unset 'lab_guests[peer]'
-    wait $process || fail "$name: peer serve ended with $?"
+    lab_serve_end || fail "$name: peer serve ended with $?"
     read -r written _ read _ names <<<"$(tr '\n' ' ' <<<"$told")"
     [ "$written" = "$read" ] || fail "$name: the file that the client read differs from the file that it wrote"
     [ "$(export_field "$lines" peer_file md5 path=data)" = "$written" ] || fail "$name: the file in the export differs from the client's file"

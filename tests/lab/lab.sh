@@ -12,6 +12,10 @@
 #   lab_do ROLE            runs the commands from standard input in a guest, prints their output and
 #                          returns their status
 #   lab_host COMMAND...    runs a command in the namespace, with the addresses 10.77.0.254, fd77::fe
+#   lab_serve FILE OPTION...   starts `peer serve OPTION...` with an export in memory on 10.77.0.254,
+#                          with its JSON lines in FILE, and waits until it listens; $scope is the
+#                          program
+#   lab_serve_end          ends it and returns its status
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # The Debian packages that the lab needs.
@@ -91,6 +95,27 @@ lab_up() {
 }
 
 lab_host() { ip netns exec "$LAB_NAMESPACE" "$@"; }
+
+lab_serve() {
+    local lines=$1
+    shift
+    : >"$lines"
+    # lab_host would start a subshell. lab_down also ends this process.
+    ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl "$@" >"$lines" &
+    lab_guests[peer]=$!
+    until grep -q peer_export "$lines"; do
+        kill -0 "${lab_guests[peer]}" 2>/dev/null || return 1
+        sleep 0.1
+    done
+}
+
+lab_serve_end() {
+    local process=${lab_guests[peer]}
+    # Background processes of a shell ignore SIGINT.
+    kill -TERM "$process" 2>/dev/null || true
+    unset 'lab_guests[peer]'
+    wait "$process"
+}
 
 # Tries twice: Linux panics if its first timer ticks are late on a loaded machine, even with
 # no_timer_check.

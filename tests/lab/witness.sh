@@ -8,16 +8,8 @@
 # kernel. Every transaction of the capture must be matched with one from the tracepoints.
 
 witness_of_kernel() {
-    local name=$1 process told
-    ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl >"$LAB/$name.jsonl" &
-    process=$!
-    # lab_down also ends this process.
-    lab_guests[peer]=$process
-    for _ in $(seq 100); do
-        ! grep -q peer_export "$LAB/$name.jsonl" || break
-        kill -0 $process 2>/dev/null || fail "$name: peer serve --export"
-        sleep 0.1
-    done
+    local name=$1 told
+    lab_serve "$LAB/$name.jsonl" || fail "$name: peer serve --export"
     told=$(lab_do client 300 <<COMMANDS
 set -e
 mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock 10.77.0.254:/export /mnt/nfs
@@ -43,9 +35,7 @@ wait \$capture
 umount /mnt/nfs
 COMMANDS
     ) || fail "$name: the kernel's client: $told $(cat "$LAB/$name.told")"
-    kill -TERM $process
-    unset 'lab_guests[peer]'
-    wait $process || fail "$name: peer serve ended with $?"
+    lab_serve_end || fail "$name: peer serve ended with $?"
     "$scope" connections "$LAB/$name.pcapng" --format jsonl >"$LAB/$name.connections"
     "$scope" analyze "$LAB/$name.pcapng" --format jsonl >"$LAB/$name.analyzed"
     python3 - "$LAB/$name" <<'PROGRAM' || fail "$name: the kernel and the capture disagree: $LAB/$name.*"
