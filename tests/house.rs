@@ -26,7 +26,7 @@ const CRATES: [&str; 10] =
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> =
-        CRATES.iter().chain(&["tests", "fuzz"]).map(|folder| root().join(folder)).collect();
+        CRATES.iter().chain(&["testkit", "tests", "fuzz"]).map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.map(|entry| entry.expect("the folder can be read").path()) {

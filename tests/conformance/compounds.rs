@@ -4,9 +4,9 @@
 //! packet each, so the first line after the three packets of the connect has packets 4 and 5.
 
 use crate::By;
-use crate::speech::{call_to, compound, message, msg, reply};
-use crate::world::{CLIENT, SERVER, World};
 use core::fmt::Write as _;
+use rdmascope_testkit::messages::{call_to, compound, message, msg, reply};
+use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::pcap::{Capture, Packet};
 use std::collections::VecDeque;
@@ -226,7 +226,7 @@ impl ScriptedSession {
     }
 
     fn capture(&self) -> Capture {
-        let packet = |(index, frame): (usize, &crate::world::Frame)| {
+        let packet = |(index, frame): (usize, &Frame)| {
             let before: u64 =
                 self.others.iter().filter(|(at, _)| *at <= index).map(|(_, packets)| packets).sum();
             let number = index as u64 + 1 + before;

@@ -27,14 +27,6 @@ mod state;
 mod statuses;
 mod transport;
 
-/// The scripted world of the dissector's tests.
-#[allow(dead_code)]
-#[path = "../../dissector/tests/scenarios/speech.rs"]
-mod speech;
-#[allow(dead_code)]
-#[path = "../../dissector/tests/scenarios/world.rs"]
-mod world;
-
 use core::fmt::Write as _;
 use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};

@@ -5,27 +5,11 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Chunks, Details, Payload, Procedure};
+use rdmascope_testkit::messages::xdr;
 use rdmascope_tests::values;
 
 const COMPOUND: Procedure = Procedure { program: 100_003, version: 4, number: 1 };
 const CB_COMPOUND: Procedure = Procedure { program: 0x4000_0000, version: 1, number: 1 };
-
-/// Encodes XDR from text: `7` is a word, `h7` a hyper, `'name'` opaque data of variable length.
-fn xdr(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    for token in text.split_whitespace() {
-        if let Some(hyper) = token.strip_prefix('h') {
-            out.extend(hyper.parse::<u64>().unwrap().to_be_bytes());
-        } else if let Some(bytes) = token.strip_prefix('\'').and_then(|token| token.strip_suffix('\'')) {
-            out.extend((bytes.len() as u32).to_be_bytes());
-            out.extend(bytes.as_bytes());
-            out.resize(out.len().next_multiple_of(4), 0);
-        } else {
-            out.extend(token.parse::<u32>().unwrap().to_be_bytes());
-        }
-    }
-    out
-}
 
 /// A capture, built one transaction at a time.
 #[derive(Default)]

@@ -3,10 +3,13 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use crate::binary::run;
+pub(crate) use rdmascope_testkit::messages::opaque;
+use rdmascope_testkit::messages::{call_with, message, msg, reply_with};
+use rdmascope_testkit::world::ethernet_frame;
+use rdmascope_tests::pcap::{self, Capture, Packet};
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};
 use rdmascope_wire::psn::Psn;
-use rdmascope_wire::rpcrdma::{Builder, Procedure};
-use rdmascope_wire::{Qpn, Xid, compose, rpc};
+use rdmascope_wire::{Qpn, compose};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -42,19 +45,10 @@ impl World {
         arguments: &[u8],
         results: &[u8],
     ) -> [Vec<u8>; 2] {
-        let xid = Xid(self.xid);
+        let xid = self.xid;
         self.xid += 1;
-        let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
-        let (credential, verifier) = (none, none);
-        let mut message = header(xid);
-        rpc::Call { xid, rpc_version: 2, program: 100_003, version, procedure, credential, verifier }
-            .build(&mut message);
-        message.extend(arguments);
-        let call = message;
-        let mut message = header(xid);
-        rpc::Reply { xid, status: rpc::Status::Success, verifier: None }.build(&mut message);
-        message.extend(results);
-        [call, message]
+        let call = call_with(xid, [100_003, version, procedure], arguments);
+        [message(&msg(xid), &call), message(&msg(xid), &reply_with(xid, results))]
     }
 
     /// PUTFH and DEALLOCATE (RFC 7862, section 15.4), in a COMPOUND without a tag.
@@ -124,41 +118,26 @@ impl World {
     pub(crate) fn send(&mut self, from: usize, message: &[u8]) {
         let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]].map(Ipv4Addr::from);
         let ip = compose::Ipv4::new(ends[from], ends[1 - from]);
-        let frame = compose::Frame {
-            ethernet: Some(compose::Ethernet {
-                destination: [2, 0, 0, 0, 0, 2],
-                source: [2, 0, 0, 0, 0, 1],
-                vlan: None,
-            }),
-            carrier: compose::Carrier::Ipv4(ip, compose::Udp::from_port(50_000)),
-            bth: Bth {
-                opcode: Opcode::RC_SEND_ONLY,
-                migration_request: true,
-                partition_key: 0xffff,
-                destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
-                psn: Psn::new(self.psns[from]),
-                ..Bth::default()
-            },
-            extensions: Extensions::default(),
-            payload: message,
+        let bth = Bth {
+            opcode: Opcode::RC_SEND_ONLY,
+            migration_request: true,
+            partition_key: 0xffff,
+            destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
+            psn: Psn::new(self.psns[from]),
+            ..Bth::default()
         };
         self.psns[from] += 1;
-        let frame = frame.to_vec().expect("the message fits a packet");
-        self.frames.push(frame);
+        self.frames.push(ethernet_frame(ip, bth, Extensions::default(), message));
     }
 
     pub(crate) fn capture(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
-            out.extend(word.to_le_bytes());
-        }
-        for (at, frame) in self.frames.iter().enumerate() {
-            for word in [1_700_000_000, at as u32, frame.len() as u32, frame.len() as u32] {
-                out.extend(word.to_le_bytes());
-            }
-            out.extend(frame);
-        }
-        out
+        let packet = |(number, frame): (u64, &Vec<u8>)| Packet {
+            number,
+            time: 1_700_000_000_000_000_000 + number as i64 * 1_000,
+            original_length: frame.len() as u32,
+            data: frame.clone(),
+        };
+        pcap::write(&Capture { link: 1, packets: (1..).zip(&self.frames).map(packet).collect() })
     }
 
     pub(crate) fn extract(&self, to: &Path, further: &[&str]) -> Output {
@@ -170,21 +149,8 @@ impl World {
     }
 }
 
-fn header(xid: Xid) -> Vec<u8> {
-    let mut out = Vec::new();
-    Builder::new(xid, 32, Procedure::Msg).build(&mut out);
-    out
-}
-
 pub(crate) fn word(value: usize) -> Vec<u8> {
     (value as u32).to_be_bytes().to_vec()
-}
-
-pub(crate) fn opaque(bytes: &[u8]) -> Vec<u8> {
-    let mut out = word(bytes.len());
-    out.extend_from_slice(bytes);
-    out.resize(out.len().next_multiple_of(4), 0);
-    out
 }
 
 pub(crate) fn extract_files(capture: &str, to: &Path, further: &[&str]) -> Output {

@@ -1,10 +1,11 @@
 //! Acknowledgements of calls, round-trip times, and the estimated capture point.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::{CapturePoint, RoundTrips};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
 
 const ARGUMENTS: Segment = segment(7, 100, 0x1000);
@@ -99,9 +100,7 @@ fn one_ack_acknowledges_several_sends() {
 #[test]
 fn reply_does_not_acknowledge_its_call() {
     let mut world = World::connected();
-    let (call, reply) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &reply);
+    world.getattr_without_acks(1);
     world.ack(SERVER);
     let report = world.run();
     assert_eq!(acknowledged(report.one()), None, "its ACK came after its end");

@@ -1,18 +1,17 @@
 //! The role of each packet in the transactions.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::role::{Attributed, Role, StepOf};
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::Xid;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
 use std::collections::BTreeMap;
-
-const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
 /// The role of a packet: a word for it, the XID of the transaction, the kind of step.
 type PacketRole = (&'static str, u32, Option<StepKind>);
@@ -28,7 +27,7 @@ fn feed(frames: &[Frame], mut take_role: impl FnMut(&Attributed<'_>)) -> Vec<Tra
         _ => {}
     };
     for (number, frame) in (1..).zip(frames) {
-        let record = frame.record(number);
+        let record = record(frame, number);
         engine.handle(&record, &mut take);
     }
     engine.finish(&mut take);
@@ -256,11 +255,7 @@ fn reused_queue_pair_has_separate_transactions() {
             world.add([0x11, 0x22], psns);
             world.connect();
         }
-        let (call, answer) = getattr(7);
-        world.send(CLIENT, &call);
-        world.ack(SERVER);
-        world.send(SERVER, &answer);
-        world.ack(CLIENT);
+        world.getattr(7);
         let from = frames.len();
         frames.extend_from_slice(&world.frames[from..]);
     }

@@ -1,10 +1,11 @@
 //! Bounded tables: evictions are events, and no memory is sized by a length in a header.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
 use rdmascope_wire::{Qpn, Xid};
 use std::time::{Duration, Instant};

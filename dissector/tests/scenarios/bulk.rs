@@ -1,11 +1,12 @@
 //! Data that [`BulkCut`] omits, and copies of shortened packets.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Tap};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 
 /// The number of copies that an engine counts in these records.
 fn copies<'a>(records: impl Iterator<Item = Record<'a>>) -> u64 {
@@ -35,7 +36,7 @@ fn only_one_of_two_similar_responses_is_shortened() {
     }
     let records = (1..)
         .zip(frames.iter().zip(taps))
-        .map(|(number, (frame, tap))| Record { tap, ..frame.record(number) });
+        .map(|(number, (frame, tap))| Record { tap, ..record(frame, number) });
 
     let mut bulk = BulkCut::new(frame::Config::default());
     let kept: Vec<usize> = records.clone().map(|record| bulk.kept(&record)).collect();

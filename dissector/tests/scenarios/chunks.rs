@@ -1,14 +1,11 @@
 //! Reassembly of chunks (RFC 8166, sections 3.4 and 3.5; RFC 8267, sections 4 and 6).
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Item, Place};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
-
-/// The Position of the data of an NFS version 3 WRITE: after RPC header, handle, offset, count,
-/// stable, count of the data.
-const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
 fn items(transaction: &Transaction) -> Vec<(Option<Item>, Option<Item>)> {
     transaction.details.operations.iter().map(|each| (each.argument_item, each.result_item)).collect()
@@ -111,8 +108,9 @@ fn interleaved_segments_form_two_read_chunks() {
     assert_eq!(writes.timing.read_bytes, 1501);
 }
 
-#[test]
-fn read_list_positions_may_decrease() {
+/// A COMPOUND with WRITEs of 501 and 1000 bytes. Its Read list begins with the chunk of the second
+/// one. Returns the Positions of both.
+pub(crate) fn two_writes() -> (World, [u32; 2]) {
     let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
     let second = first + 504 + (4 + 16 + 8 + 4 + 4);
     let mut world = World::connected();
@@ -124,6 +122,12 @@ fn read_list_positions_may_decrease() {
     world.read(SERVER, a, &data(501));
     world.read(SERVER, b, &data(1000));
     world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
+    (world, [first, second])
+}
+
+#[test]
+fn read_list_positions_may_decrease() {
+    let (world, [first, second]) = two_writes();
     let report = world.run();
     assert_complete(report.one());
     let expected = [None, in_read_chunk(501, first, 1), in_read_chunk(1000, second, 0)];

@@ -1,13 +1,14 @@
 //! Waits that end by time, without another packet, as in a live capture.
 
 use crate::loss;
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000_000_000;
@@ -25,7 +26,7 @@ impl Live {
         let engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut live = Live { engine, transactions: Vec::new(), connections: 0 };
         for (index, frame) in world.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
-            let record = frame.record(index as u64 + 1);
+            let record = record(frame, index as u64 + 1);
             live.step(|engine, mut report| engine.handle(&record, &mut report));
         }
         live

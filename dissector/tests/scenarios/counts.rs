@@ -1,8 +1,7 @@
 //! Totals of a capture, and packets with a bad ICRC: they are ignored if other packets show that
 //! ICRCs were computed.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::Event;
@@ -10,6 +9,8 @@ use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::protocol::Traffic;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Outcome;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::bth::Extensions;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
@@ -89,9 +90,7 @@ fn totals_count_each_kind_of_record() {
 #[test]
 fn packets_with_bad_icrc_are_ignored() {
     let mut world = World::connected();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     world.frames.last_mut().map(spoil);
     world.disconnect(CLIENT);
     world.frames.iter_mut().rev().take(2).for_each(spoil);
@@ -111,9 +110,7 @@ fn packets_with_bad_icrc_are_ignored() {
 #[test]
 fn icrcs_are_ignored_if_none_is_good() {
     let mut world = World::connected();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     world.frames.iter_mut().for_each(spoil);
     let report = world.run();
     assert_complete(report.one());
@@ -150,9 +147,7 @@ fn bytes_are_counted_per_end() {
 #[test]
 fn dropped_packets_are_reported_for_both_ends() {
     let mut world = World::connected();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     let lost = |dropped: [u32; 5]| {
         let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut reports = Vec::new();
@@ -198,7 +193,7 @@ fn dropped_packets_give_unanswered_call_a_capture_gap() {
             }
         };
         for (number, frame) in (1..).zip(&world.frames) {
-            let record = Record { dropped: if number == 5 { dropped } else { 0 }, ..frame.record(number) };
+            let record = Record { dropped: if number == 5 { dropped } else { 0 }, ..record(frame, number) };
             engine.handle(&record, &mut take);
         }
         engine.finish(&mut take);
@@ -254,7 +249,7 @@ fn packet_events_show_connection_and_protocol() {
     let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
     let mut packets = Vec::new();
     for (number, frame) in (1..).zip(&world.frames) {
-        let record = frame.record(number);
+        let record = record(frame, number);
         engine.handle(&record, &mut |event| {
             if let Event::Packet(packet) = event {
                 packets.push((packet.of_connection, packet.speaks_rpc, packet.contents.is_some()));
@@ -269,9 +264,7 @@ fn packet_events_show_connection_and_protocol() {
 #[test]
 fn each_congestion_mark_is_counted() {
     let mut world = World::new();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     let bare = world.run().connections[0].clone();
     assert_eq!([&bare.requester, &bare.responder].map(|end| end.sent.congestion_marks), [0, 0]);
     // ECT(0) is no mark, "congestion experienced" is. FECN and BECN are the highest bits after the

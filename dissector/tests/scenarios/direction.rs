@@ -1,8 +1,9 @@
 //! Calls in both directions on one connection (RFC 8167).
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 
 /// CB_COMPOUND with a CB_SEQUENCE: tag, minor version, callback_ident, count; RFC 5662, section
 /// 20.9.

@@ -1,8 +1,9 @@
 //! Unusable headers, and RDMA_ERROR (RFC 8166, section 4.5).
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use rdmascope_wire::{Cause, Layer, Xid};
 

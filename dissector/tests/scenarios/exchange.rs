@@ -1,19 +1,18 @@
 //! Kept details of a transaction: its steps, and the bytes of its Sends and chunks.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::exchange::{Exchange, Keep, Step, StepKind};
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
+use std::ops::Range;
 
 const CLIENT_PSN: u32 = 1_000;
 const SERVER_PSN: u32 = 500_000;
-/// The Position of the data of an NFS version 3 WRITE.
-const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
-
 fn kept(transaction: &Transaction) -> &Exchange {
     transaction.exchange.as_ref().unwrap()
 }
@@ -139,8 +138,8 @@ fn write_chunk_has_only_used_part_of_each_segment() {
     assert!(kept(read).steps[1].of_reply);
 }
 
-#[test]
-fn missing_bytes_of_chunk_are_zeros() {
+/// A READ of 600 bytes with a Write chunk. Also returns the frames of the RDMA Write.
+fn read_of_600_bytes() -> (World, Range<usize>) {
     let chunk = segment(7, 600, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);
@@ -150,6 +149,12 @@ fn missing_bytes_of_chunk_are_zeros() {
     let mut answer = msg(1);
     answer.writes = vec![vec![chunk]];
     world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 600 1 600")));
+    (world, written)
+}
+
+#[test]
+fn missing_bytes_of_chunk_are_zeros() {
+    let (mut world, written) = read_of_600_bytes();
     world.ack(CLIENT);
     world.frames.remove(written.start + 1);
     let report = world.run_with_details();
@@ -164,15 +169,7 @@ fn missing_bytes_of_chunk_are_zeros() {
 
 #[test]
 fn snap_length_keeps_start_of_each_packet() {
-    let chunk = segment(7, 600, 0x1000);
-    let mut world = World::connected();
-    let mut call = msg(1);
-    call.writes = vec![vec![chunk]];
-    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 600")));
-    world.write(SERVER, chunk, &data(600));
-    let mut answer = msg(1);
-    answer.writes = vec![vec![chunk]];
-    world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 600 1 600")));
+    let (world, _) = read_of_600_bytes();
     // Headers before the data: Ethernet, IPv4, UDP, BTH and, in the first packet, RETH.
     let report = run_with(&world.frames, 14 + 20 + 8 + 12 + 16 + 100, Keep { steps: true, contents: true });
     let read = report.one();
@@ -182,16 +179,24 @@ fn snap_length_keeps_start_of_each_packet() {
     assert_eq!(content.bytes[372..512], [0; 140]);
 }
 
-#[test]
-fn pulled_reply_has_read_and_done_steps() {
+/// A reply in a Read chunk of the server, until the client has read it. Also returns the message
+/// with the Read list, and the reply.
+pub(crate) fn pulled_reply() -> (World, Vec<u8>, Vec<u8>) {
     let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 0 1 *255");
     let target = segment(9, stream.len() as u32, 0x1000);
     let mut world = World::connected();
     world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));
     let mut answer = nomsg(1);
     answer.reads = vec![read_segment(0, target)];
-    world.send(SERVER, &message(&answer, &[]));
+    let answer = message(&answer, &[]);
+    world.send(SERVER, &answer);
     world.read(CLIENT, target, &stream);
+    (world, answer, stream)
+}
+
+#[test]
+fn pulled_reply_has_read_and_done_steps() {
+    let (mut world, answer, stream) = pulled_reply();
     world.send(CLIENT, &message(&header(1, Procedure::Done), &[]));
     let report = world.run_with_details();
     let steps: Vec<_> =
@@ -207,7 +212,7 @@ fn pulled_reply_has_read_and_done_steps() {
         ]
     );
     assert_eq!(complete(report.one(), true, Part::ReadChunk(0)), stream);
-    assert_eq!(complete(report.one(), true, Part::Send), message(&answer, &[]));
+    assert_eq!(complete(report.one(), true, Part::Send), answer);
 }
 
 /// The REQ gives the path MTU, which determines the number of PSNs that an RDMA READ covers, even

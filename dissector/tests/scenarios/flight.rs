@@ -1,8 +1,9 @@
 //! The time in which a reply may have waited for the network: data of the responder was in flight,
 //! or data of the requester had to be sent again.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
 use std::ops::Range;
 

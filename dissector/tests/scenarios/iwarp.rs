@@ -1,8 +1,6 @@
 //! Connections over TCP: how they begin, end, and begin again between the same ports (RFC 5044,
 //! section 7.1; RFC 6581; RFC 8267, section 9).
 
-use crate::speech::*;
-use crate::world::{CLIENT, SERVER};
 use rdmascope_dissector::connection::{Connection, Origin, RoundTrips, State};
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::Event;
@@ -14,6 +12,8 @@ use rdmascope_dissector::rdma::{End, Position};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::role::Role;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::{CLIENT, SERVER};
 use std::net::Ipv4Addr;
 
 const FIN: u8 = 0x01;

@@ -1,19 +1,11 @@
 //! Pairing of half-flows: the connection has the facts of both.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::{Connection, Evidence, Origin, State};
 use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use std::net::Ipv4Addr;
-
-/// A call and its reply, both acknowledged.
-fn exchange(world: &mut World, xid: u32) {
-    let (call, answer) = getattr(xid);
-    world.send(CLIENT, &call);
-    world.ack(SERVER);
-    world.send(SERVER, &answer);
-    world.ack(CLIENT);
-}
 
 #[track_caller]
 fn only(report: &Report) -> &Connection {
@@ -136,7 +128,7 @@ fn facts_of_lone_req_survive_pairing() {
     let named = [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(198, 51, 100, 2)];
     world.named = Some(named);
     world.req();
-    exchange(&mut world, 1);
+    world.getattr(1);
     let connection = only(&world.run()).clone();
     assert_eq!((connection.origin, connection.state), (Origin::Cm, State::Open));
     let ends = [connection.requester, connection.responder];
@@ -157,7 +149,7 @@ fn facts_of_lone_rep_survive_pairing() {
         }
         world.rep();
         let rep = world.frames.len() as u64;
-        exchange(&mut world, 1);
+        world.getattr(1);
         let connection = only(&world.run()).clone();
         assert!(connection.roles_known);
         let ends = [connection.requester, connection.responder];
@@ -181,7 +173,7 @@ fn truncated_private_data_is_unknown_not_absent() {
     world.private_data[SERVER].splice(0..0, [0; 160]);
     let snap = 14 + 20 + 8 + 12 + 8 + 212;
     world.rep();
-    exchange(&mut world, 1);
+    world.getattr(1);
     world.req();
     let thresholds =
         |report: Report| (only(&report).call_inline_threshold, only(&report).reply_inline_threshold);
@@ -191,7 +183,7 @@ fn truncated_private_data_is_unknown_not_absent() {
     world.private_data[SERVER].clear();
     world.frames.clear();
     world.rep();
-    exchange(&mut world, 1);
+    world.getattr(1);
     world.req();
     assert_eq!(thresholds(world.run()), (Some(1024), Some(1024)));
 }
@@ -201,7 +193,7 @@ fn rejected_connection_with_traffic_stays_rejected() {
     let mut world = World::new();
     world.rep();
     world.rej(28);
-    exchange(&mut world, 1);
+    world.getattr(1);
     let connection = only(&world.run()).clone();
     assert_eq!(connection.state, State::Rejected(28), "traffic answers a REQ, not a REJ");
     let ends = [connection.requester, connection.responder];
@@ -218,14 +210,14 @@ fn communication_ids_end_with_paired_connection() {
         } else {
             world.rep()
         }
-        exchange(&mut world, 1);
+        world.getattr(1);
         world.disconnect(SERVER);
         world.wait(3_600_000_000_000);
         world.add([0x33, 0x44], [700_000, 9_000]);
         world.connect();
         world.on = 0;
         world.connect();
-        exchange(&mut world, 2);
+        world.getattr(2);
         let report = world.run();
         assert_eq!(
             report.connections.iter().map(|it| it.state).collect::<Vec<_>>(),

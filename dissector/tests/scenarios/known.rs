@@ -1,13 +1,14 @@
 //! Connections reported by a host's kernel: correct, outdated and wrong.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::{Evidence, KnownConnection, KnownEnd, Origin};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::phases::Phases;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::Extensions;
 use rdmascope_wire::psn::Psn;
@@ -26,15 +27,6 @@ fn hint(world: &mut World) -> KnownConnection {
         speaks_rpc: true,
         is_snooped: false,
     }
-}
-
-/// A call, its reply, and an ACK of each.
-fn call_and_reply(world: &mut World) {
-    let (call, reply) = getattr(1);
-    world.send(CLIENT, &call);
-    world.ack(SERVER);
-    world.send(SERVER, &reply);
-    world.ack(CLIENT);
 }
 
 #[test]
@@ -58,7 +50,7 @@ fn first_packet_confirms_a_reported_pair() {
 fn hint_and_inference_yield_equal_results() {
     let mut world = World::new();
     let hint = hint(&mut world);
-    call_and_reply(&mut world);
+    world.getattr(1);
     let (hinted, inferred) = (run_knowing(&world.frames, &[hint]), world.run());
     assert_eq!(hinted.connections[0].origin, Origin::Kernel);
     assert_eq!(hinted.connections.len(), 1);
@@ -76,9 +68,7 @@ fn outdated_hint_is_rejected() {
         far(&mut hint.local, local);
         far(&mut hint.remote, remote);
         // No ACK comes first: an ACK of a packet just sent would confirm the pair.
-        let (call, reply) = getattr(1);
-        world.send(CLIENT, &call);
-        world.send(SERVER, &reply);
+        world.getattr_without_acks(1);
         let report = run_knowing(&world.frames, &[hint]);
         let [connection] = &report.connections[..] else { panic!("one connection") };
         assert!(matches!(connection.origin, Origin::Inferred(_)), "{:?}", connection.origin);
@@ -99,7 +89,7 @@ fn hint_psn_may_differ_slightly() {
             let psn = end.next_psn.unwrap().value();
             end.next_psn = Some(Psn::new(psn.wrapping_add_signed(-by)));
         }
-        call_and_reply(&mut world);
+        world.getattr(1);
         assert_eq!(run_knowing(&world.frames, &[hint]).connections[0].origin, Origin::Kernel);
     }
 }
@@ -111,9 +101,7 @@ fn evidence_overrides_a_hint() {
     let mut world = World::new();
     let mut hint = hint(&mut world);
     hint.local.qpn = Qpn(0x55);
-    let (call, reply) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &reply);
+    world.getattr_without_acks(1);
     let report = run_knowing(&world.frames, &[hint]);
     let [connection] = &report.connections[..] else { panic!("one connection: {:?}", report.connections) };
     assert_eq!(connection.origin, Origin::Inferred(Evidence { xid: true, ..Evidence::default() }));
@@ -156,7 +144,7 @@ fn cm_exchange_overrides_a_hint() {
     let mut world = World::new();
     let hint = hint(&mut world);
     world.connect();
-    call_and_reply(&mut world);
+    world.getattr(1);
     let report = run_knowing(&world.frames, &[hint]);
     let [connection] = &report.connections[..] else { panic!("one connection") };
     assert_eq!((connection.origin, connection.call_inline_threshold), (Origin::Cm, Some(4096)));
@@ -165,7 +153,7 @@ fn cm_exchange_overrides_a_hint() {
     // The reported connection ends, and its queue pairs are reused.
     let mut world = World::new();
     let hint = self::hint(&mut world);
-    call_and_reply(&mut world);
+    world.getattr(1);
     world.add([0x11, 0x22], [7_000_000, 9_000_000]);
     world.connect();
     world.send(CLIENT, &getattr(2).0);
@@ -191,7 +179,7 @@ fn fault_assigns_a_connection_number() {
         let mut engine = Engine::new(Config { observe, ..Config::default() });
         engine.know(hint);
         for (number, frame) in (1..).zip(&world.frames) {
-            engine.handle(&frame.record(number), &mut |_| {});
+            engine.handle(&record(frame, number), &mut |_| {});
         }
         assert_eq!(engine.totals().connections, 1, "{observe:?}");
     }
@@ -203,7 +191,7 @@ fn hint_without_packets_is_no_connection() {
     let mut other = hint(&mut world);
     let hint = other;
     (other.local.qpn, other.remote.qpn) = (Qpn(0x77), Qpn(0x88));
-    call_and_reply(&mut world);
+    world.getattr(1);
     let report = run_knowing(&world.frames, &[other, hint]);
     assert_eq!((report.connections.len(), report.totals.known_connections), (1, 2));
 }
@@ -218,9 +206,7 @@ fn sends_only(world: &mut World) {
     let mut answer = msg(1);
     answer.writes = vec![chunk()];
     world.send(SERVER, &message(&answer, &reply(1, "0 0 300 1 300")));
-    let (call, answer) = getattr(2);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(2);
 }
 
 /// Messages from a kernel's transport come without RDMA data, so missing data is a limit of the
@@ -257,7 +243,7 @@ fn long_packet_of_a_snooped_connection_is_no_fault() {
         engine.know(hint);
         let mut faults = 0;
         for (index, frame) in world.frames.iter().enumerate() {
-            engine.handle(&frame.record(index as u64 + 1), &mut |event| {
+            engine.handle(&record(frame, index as u64 + 1), &mut |event| {
                 faults += u64::from(matches!(
                     event,
                     Event::Observation(Observation { kind: Observed::Faulty(_), .. })

@@ -1,13 +1,15 @@
 //! Messages before reduction: the place of their bytes, and their contents (RFC 8166, sections 3.4
 //! and 3.5; RFC 8267, section 6).
 
-use crate::speech::*;
-use crate::world::*;
+use crate::chunks::two_writes;
+use crate::exchange::pulled_reply;
+use crate::report::*;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
 
-const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 const SEND: Part = Part::Send;
 
 /// Length, part and offset of each extent; `None` for padding.
@@ -75,18 +77,7 @@ fn padding_may_be_part_of_a_read_chunk() {
 
 #[test]
 fn read_chunks_are_placed_by_position_in_any_order() {
-    let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
-    let second = first + 504 + (4 + 16 + 8 + 4 + 4);
-    let (a, b) = (segment(1, 501, 0x1000), segment(2, 1000, 0x2000));
-    let mut world = World::connected();
-    let mut call = msg(1);
-    call.reads = vec![read_segment(second, b), read_segment(first, a)];
-    let arguments = "3 22 'handle' 38 #16 h0 2 501 38 #16 h501 2 1000";
-    world.send(CLIENT, &message(&call, &compound(1, arguments)));
-    world.read(SERVER, a, &data(501));
-    world.read(SERVER, b, &data(1000));
-    world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
-    let report = world.run_with_details();
+    let report = two_writes().0.run_with_details();
     let writes = report.one();
     assert_is(writes.message(false), &compound(1, "3 22 'handle' 38 #16 h0 2 *501 38 #16 h501 2 *1000"));
     let sources: Vec<_> =
@@ -207,16 +198,8 @@ fn long_reply_may_have_a_write_chunk() {
 
 #[test]
 fn reply_in_read_chunk_is_reassembled() {
-    let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 0 1 *255");
-    let target = segment(9, stream.len() as u32, 0x1000);
-    let mut world = World::connected();
-    world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));
-    let mut answer = nomsg(1);
-    answer.reads = vec![read_segment(0, target)];
-    world.send(SERVER, &message(&answer, &[]));
-    world.read(CLIENT, target, &stream);
-    let report = world.run_with_details();
-    assert_is(report.one().message(true), &stream);
+    let (world, _, stream) = pulled_reply();
+    assert_is(world.run_with_details().one().message(true), &stream);
 }
 
 #[test]

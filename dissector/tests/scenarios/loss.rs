@@ -1,14 +1,14 @@
 //! Packets lost on the wire and retransmitted, packets missing from the capture, and PSNs that
 //! wrap.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::transaction::Outcome;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
 use std::ops::Range;
 
-const WRITE_POSITION: u32 = CALL_HEADER + 32;
 const SYMLINK: &str = "'dir' 'name' 0 0 0 0 0 0 *990";
 const ARGUMENTS: Segment = segment(7, 2000, 0x1000);
 const RESULTS: Segment = segment(8, 2000, 0x1000);

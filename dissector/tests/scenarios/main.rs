@@ -1,11 +1,10 @@
 //! Scenarios of the complete engine: records in, events out.
 //!
 //! Each test scripts the packets of two hosts and states the events that the specifications
-//! require. [`world`] builds the frames; the expectations come from RFC 8166, RFC 8167, RFC 8267,
-//! RFC 8797 and the reliable-reply draft.
+//! require. [`rdmascope_testkit`] builds the frames; the expectations come from RFC 8166, RFC 8167,
+//! RFC 8267, RFC 8797 and the reliable-reply draft.
 
-mod speech;
-mod world;
+mod report;
 
 mod acknowledged;
 mod attribution;

@@ -1,9 +1,10 @@
 //! Matching of replies to calls, and of RDMA operations to memory.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::transaction::{Missing, Outcome, Part, Security, Transaction};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::{Xid, rpc};
 
 fn outcomes(report: &Report) -> Vec<(u32, Outcome)> {
@@ -117,9 +118,7 @@ fn outstanding_call_is_cut_off_unless_connection_closed() {
 fn reply_without_call_is_a_transaction() {
     let mut world = World::connected();
     world.send(SERVER, &getattr(5).1);
-    let (call, answer) = getattr(6);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(6);
     let report = world.run();
     assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
     let lone = &report.transactions[0];
@@ -131,9 +130,7 @@ fn reply_without_call_is_a_transaction() {
 fn reply_without_call_belongs_to_paired_connection() {
     let mut world = World::new();
     world.send(SERVER, &getattr(5).1);
-    let (call, answer) = getattr(6);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(6);
     let report = world.run();
     assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
     assert_eq!(report.connections.len(), 1);
@@ -242,9 +239,7 @@ fn long_reply(world: &mut World, xid: u32, length: usize) -> usize {
 fn long_reply_without_call_has_its_written_bytes() {
     let mut world = World::connected();
     let length = long_reply(&mut world, 5, 40);
-    let (call, answer) = getattr(6);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(6);
     let report = world.run();
     assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
     let lone = report.xid(5);

@@ -1,14 +1,13 @@
 //! Missing bytes are listed exactly; bytes that arrive late are not listed.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::transaction::{Missing, Outcome, Part};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
 use std::ops::Range;
 
 const SEGMENT: Segment = segment(7, 1001, 0x1000);
-const WRITE_POSITION: u32 = CALL_HEADER + 32;
-
 /// A READ of 1001 bytes in two segments, of 601 and 400. Returns the frames of both RDMA WRITEs.
 fn read_call(world: &mut World) -> [Range<usize>; 2] {
     let chunk = [segment(7, 601, 0x1000), segment(8, 400, 0x9000)];

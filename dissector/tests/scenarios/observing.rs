@@ -1,12 +1,13 @@
 //! Observations, which are reported only if enabled.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::rdma::Fault;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::Xid;
 use rdmascope_wire::bth::Extensions;
 
@@ -25,7 +26,7 @@ fn observe<T>(
             }
         };
         match frames.get(number as usize - 1) {
-            Some(frame) => engine.handle(&frame.record(number), &mut take),
+            Some(frame) => engine.handle(&record(frame, number), &mut take),
             None => engine.finish(&mut take),
         }
     }
@@ -143,7 +144,7 @@ fn reporting_options_may_change_between_records() {
             other.0 += 1;
             assert!(engine.connection(other).is_none());
         }
-        engine.handle(&frame.record(number), &mut |event| match event {
+        engine.handle(&record(frame, number), &mut |event| match event {
             Event::Packet(_) => packets.push(number),
             Event::Attributed(it) => attributed.push(it.seen.frame),
             Event::Transaction(it) => kept.push((number, it.xid, it.exchange.is_some())),
@@ -153,7 +154,7 @@ fn reporting_options_may_change_between_records() {
     assert_eq!((packets, attributed), (vec![6, 7], vec![6, 7]));
     assert_eq!(kept, [(5, Xid(1), false), (7, Xid(2), true)]);
     engine.report_packets(false);
-    engine.handle(&world.frames[6].sent_again(world.now + 1_000).record(8), &mut |event| {
+    engine.handle(&record(&world.frames[6].sent_again(world.now + 1_000), 8), &mut |event| {
         assert!(!matches!(event, Event::Packet(_)), "packets are no longer reported");
     });
 }

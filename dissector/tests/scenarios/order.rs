@@ -1,9 +1,10 @@
 //! Reordering in the capture: swapped neighbours yield the same transactions.
 
 use crate::loss::{assert_session, session};
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::transaction::Outcome;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 
 /// Runs the capture with frames `index` and `index + 1` swapped, for each index from `start` on.
 fn swaps(world: &World, start: usize) -> impl Iterator<Item = (usize, Report)> + '_ {
@@ -72,9 +73,7 @@ fn swapped_neighbours_without_acks_give_same_transactions() {
     answer.writes = vec![vec![pushed]];
     world.send(SERVER, &message(&answer, &reply(1, "0 0 500 1 500")));
     for xid in 2..6 {
-        let (call, answer) = getattr(xid);
-        world.send(CLIENT, &call);
-        world.send(SERVER, &answer);
+        world.getattr_without_acks(xid);
     }
     let straight = world.run();
     straight.transactions.iter().for_each(assert_complete);
@@ -160,11 +159,7 @@ fn lagging_half_flow_gives_same_session() {
 #[test]
 fn swapped_neighbours_in_midstream_give_same_transactions() {
     let mut world = World::new();
-    let (call, answer) = getattr(9);
-    world.send(CLIENT, &call);
-    world.ack(SERVER);
-    world.send(SERVER, &answer);
-    world.ack(CLIENT);
+    world.getattr(9);
     let start = world.frames.len();
     session(&mut world);
     let straight = gist(&world.run());

@@ -1,9 +1,10 @@
 //! Pairing of half-flows, by CM (IBTA volume 1, section 12.9; RFC 8797) or by inference.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::connection::{Connection, Evidence, Origin, State};
 use rdmascope_dissector::transaction::Outcome;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::psn::Psn;
@@ -14,11 +15,7 @@ const NONE: Evidence = Evidence { acknowledged_psn: false, xid: false, rkey: fal
 #[test]
 fn cm_connection_is_tracked_from_req_to_drep() {
     let mut world = World::connected();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.ack(SERVER);
-    world.send(SERVER, &answer);
-    world.ack(CLIENT);
+    world.getattr(1);
     world.disconnect(CLIENT);
     let report = world.run();
     let [connection] = &report.connections[..] else { panic!("one connection") };
@@ -133,9 +130,7 @@ fn repeated_cm_messages_make_one_connection() {
     world.rtu();
     world.req();
     world.rep();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     world.rep();
     let report = world.run();
     assert_eq!(report.connections.len(), 1);
@@ -150,11 +145,7 @@ fn one_direction(from: usize, between: impl FnOnce(&mut World)) -> Vec<Connectio
     world.connect();
     between(&mut world);
     world.on = 0;
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.ack(SERVER);
-    world.send(SERVER, &answer);
-    world.ack(CLIENT);
+    world.getattr(1);
     world.disconnect(from);
     world.frames.retain(|frame| frame.from == from);
     world.run().connections
@@ -216,11 +207,7 @@ fn req_or_rep_alone_identifies_a_connection() {
             world.rep()
         }
         world.rtu();
-        let (call, answer) = getattr(1);
-        world.send(CLIENT, &call);
-        world.ack(SERVER);
-        world.send(SERVER, &answer);
-        world.ack(CLIENT);
+        world.getattr(1);
         world.disconnect(SERVER);
         let report = world.run();
         assert_complete(report.one());
@@ -243,9 +230,7 @@ fn rep_before_req_makes_one_connection() {
     world.rep();
     world.req();
     world.rtu();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     let report = world.run();
     assert_complete(report.one());
     let [connection] = &report.connections[..] else { panic!("one connection") };
@@ -300,11 +285,7 @@ fn communication_ids_are_reused_after_inferred_pairing() {
     let mut world = World::new();
     world.req();
     for round in 1..4 {
-        let (call, answer) = getattr(round);
-        world.send(CLIENT, &call);
-        world.ack(SERVER);
-        world.send(SERVER, &answer);
-        world.ack(CLIENT);
+        world.getattr(round);
         world.disconnect(CLIENT);
         let first = world.end(CLIENT).psn;
         world.end(CLIENT).psn = first.plus(77_777);
@@ -331,9 +312,7 @@ fn second_rep_with_other_ids_replaces_the_first() {
         world.end(side).communication_id.0 += 0x100;
     }
     world.connect();
-    let (call, answer) = getattr(1);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(1);
     world.connections.push(first);
     world.on = 1;
     world.rtu();
@@ -441,11 +420,7 @@ fn half_flows_are_paired_in_mid_message() {
     let frames = world.send(SERVER, &message(&msg(1), &reply(1, "0 1 1 #80 600 1 *600")));
     world.frames.remove(frames.start);
     world.ack(CLIENT);
-    let (call, answer) = getattr(2);
-    world.send(CLIENT, &call);
-    world.ack(SERVER);
-    world.send(SERVER, &answer);
-    world.ack(CLIENT);
+    world.getattr(2);
     let report = world.run();
     assert_eq!(report.connections.len(), 1);
     assert_complete(report.xid(2));
@@ -455,9 +430,7 @@ fn half_flows_are_paired_in_mid_message() {
 fn capture_of_calls_alone_yields_unanswered_transactions() {
     let mut world = World::connected();
     for xid in 0..200 {
-        let (call, answer) = getattr(xid);
-        world.send(CLIENT, &call);
-        world.send(SERVER, &answer);
+        world.getattr_without_acks(xid);
         world.ack(CLIENT);
     }
     let report = world.run_only(CLIENT);
@@ -480,9 +453,7 @@ fn capture_of_replies_alone_yields_no_call_outcomes() {
     for connected in [true, false] {
         let mut world = if connected { World::connected() } else { World::new() };
         for xid in 0..200 {
-            let (call, answer) = getattr(xid);
-            world.send(CLIENT, &call);
-            world.send(SERVER, &answer);
+            world.getattr_without_acks(xid);
         }
         let report = world.run_only(SERVER);
         assert_eq!(report.transactions.len(), 200);
@@ -641,9 +612,7 @@ fn connection_numbers_follow_pairing_order() {
     for on in [1, 0] {
         world.on = on;
         world.ack(CLIENT);
-        let (call, answer) = getattr(20 + on as u32);
-        world.send(CLIENT, &call);
-        world.send(SERVER, &answer);
+        world.getattr_without_acks(20 + on as u32);
     }
     let report = world.run();
     let mut found: Vec<_> = report

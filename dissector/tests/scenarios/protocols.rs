@@ -1,8 +1,9 @@
 //! Protocols other than NFS over RDMA: named, counted by operation, and not mistaken for NFS.
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::protocol::Protocol;
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::cm::{self, ServiceId};
 use rdmascope_wire::mad::ManagementClass;
 use rdmascope_wire::rdma_cm_ip::PortSpace;

@@ -8,10 +8,11 @@
 //!   Send: RDMA_DONE                             ->
 //! ```
 
-use crate::speech::*;
-use crate::world::*;
+use crate::report::*;
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::transaction::{Outcome, Part};
+use rdmascope_testkit::messages::*;
+use rdmascope_testkit::world::*;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
@@ -67,9 +68,7 @@ fn pulled_reply_completes_without_done() {
     let mut world = World::connected();
     let pulls = call_and_reply(&mut world, 1);
     pull(&mut world, &pulls);
-    let (call, answer) = getattr(2);
-    world.send(CLIENT, &call);
-    world.send(SERVER, &answer);
+    world.getattr_without_acks(2);
     let report = world.run();
     let readdir = report.xid(1);
     assert_complete(readdir);
