@@ -3,17 +3,10 @@
 use super::*;
 use crate::NoteKind;
 use crate::files::Files;
-use crate::framing::tests::{BIG, LITTLE, Seen, captures, seen};
+use crate::framing::tests::{BIG, LITTLE, Seen, captures, on_disk, seen};
 use crate::pcapng_writer::PcapngWriter;
 use crate::source::{Next, Source};
-use std::io::Write;
-use tempfile::NamedTempFile;
-
-fn file(bytes: &[u8]) -> NamedTempFile {
-    let mut file = NamedTempFile::new().unwrap();
-    file.write_all(bytes).unwrap();
-    file
-}
+use std::io::Write as _;
 
 /// Notes, each with the number of the record after it.
 type Notes = Vec<(u64, Note)>;
@@ -99,7 +92,7 @@ fn records_are_found_by_number() {
     let mut all = captures();
     all.extend([pcap(5, 2000), pcapng()]);
     for bytes in all {
-        let file = file(&bytes);
+        let file = on_disk(&bytes);
         for stride in [1, 2, 7, 256] {
             agrees(&[file.path().to_owned()], stride, BUDGET);
         }
@@ -109,7 +102,7 @@ fn records_are_found_by_number() {
 #[test]
 fn records_of_several_files_are_found_by_number() {
     let files = [pcap(0, 700), pcap(100, 30), pcapng(), LITTLE.pcap(0xa1b2_c3d4, 1, &[]), pcap(90, 700)];
-    let files = files.map(|bytes| file(&bytes));
+    let files = files.map(|bytes| on_disk(&bytes));
     let paths = files.each_ref().map(|file| file.path().to_owned());
     for stride in [1, 16, 10_000] {
         agrees(&paths, stride, BUDGET);
@@ -146,7 +139,7 @@ fn notes_keep_their_positions() {
         writer.note(NoteKind::Trace, b"at the end").unwrap();
         writer.finish().unwrap()
     };
-    let files = [written(0, 60), written(105, 600), written(50, 0), pcap(0, 40)].map(|bytes| file(&bytes));
+    let files = [written(0, 60), written(105, 600), written(50, 0), pcap(0, 40)].map(|bytes| on_disk(&bytes));
     let paths = files.each_ref().map(|file| file.path().to_owned());
     for stride in [1, 16, 256] {
         let archive = agrees(&paths[..1], stride, BUDGET);
@@ -169,7 +162,7 @@ fn compressed_truncated_and_damaged_files_are_read() {
     let at = bytes.len() - 1000;
     bytes[at..at + 200].fill(0xff);
     let files = [&gzip[..], &gzip[..gzip.len() / 2], &zstd, &zstd[..zstd.len() - 1], &cut, &bytes];
-    let files = files.map(file);
+    let files = files.map(on_disk);
     let paths = files.each_ref().map(|file| file.path().to_owned());
     for path in &paths {
         agrees(core::slice::from_ref(path), 64, BUDGET);
@@ -179,7 +172,7 @@ fn compressed_truncated_and_damaged_files_are_read() {
 
 #[test]
 fn marks_stay_within_the_budget() {
-    let [one, other] = [file(&pcap(5, 3000)), file(&pcapng())];
+    let [one, other] = [on_disk(&pcap(5, 3000)), on_disk(&pcapng())];
     let paths = [one.path().to_owned(), other.path().to_owned()];
     let budget = 4000;
     let archive = agrees(&paths, 1, budget);
@@ -196,7 +189,7 @@ fn marks_stay_within_the_budget() {
 fn unreadable_input_is_an_error() {
     let mut damaged = pcap(1, 1);
     damaged[32..36].fill(0xff);
-    let damaged = file(&damaged);
+    let damaged = on_disk(&damaged);
     let error = Archive::open(&[damaged.path().to_owned()], None).err().unwrap().to_string();
     assert!(error.contains("byte 32: expected a record of at most"), "{error}");
     assert!(matches!(Archive::open(&["/nowhere".into()], None), Err(Error::Open { .. })));
@@ -206,7 +199,7 @@ fn unreadable_input_is_an_error() {
 #[test]
 fn shrinking_file_does_not_affect_the_archive() {
     let bytes = pcap(5, 900);
-    let file = file(&bytes);
+    let file = on_disk(&bytes);
     let archive = Archive::open(&[file.path().to_owned()], None).unwrap();
     file.as_file().set_len(100).unwrap();
     assert_eq!(archive.records(), 900);

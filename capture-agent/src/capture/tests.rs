@@ -2,31 +2,9 @@
 
 use super::*;
 use crate::block::{Blocks, Spare};
-use crate::framing::tests::{LITTLE, Seen, captures, seen};
+use crate::framing::tests::{LITTLE, Seen, captures, on_disk, seen};
 use rdmascope_dissector::frame;
 use std::io::Write;
-use std::path::PathBuf;
-
-/// A file that is removed after the test.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, bytes: &[u8]) -> Temporary {
-        let path = std::env::temp_dir().join(format!("rdmascope-{}-{name}", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
-        Temporary(path)
-    }
-
-    fn open(&self) -> Result<Capture, Error> {
-        Capture::open(&self.0)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// Does the same as [`all`], through [`Blocks`].
 fn all_in_blocks(capture: Result<Capture, Error>) -> All {
@@ -122,11 +100,11 @@ fn large() -> Vec<u8> {
 
 #[test]
 fn all_sources_give_the_same_records() {
-    for (index, bytes) in captures().into_iter().chain([large()]).enumerate() {
-        let file = Temporary::new(&format!("same-{index}"), &bytes);
-        let expected = all(file.open());
+    for bytes in captures().into_iter().chain([large()]) {
+        let file = on_disk(&bytes);
+        let expected = all(Capture::open(file.path()));
         assert_eq!((&expected.1, &expected.2), (&None, &None));
-        assert_eq!(all_in_blocks(file.open()), expected);
+        assert_eq!(all_in_blocks(Capture::open(file.path())), expected);
         for piece in [1, 7, 4096, usize::MAX] {
             assert_eq!(all(pipe(&bytes, piece)), expected);
         }
@@ -137,8 +115,8 @@ fn all_sources_give_the_same_records() {
         for (name, compressed) in
             [("gz", gzip(&bytes)), ("zst", zstd(&bytes)), ("gz2", members(gzip)), ("zst2", members(zstd))]
         {
-            let file = Temporary::new(&format!("same-{index}.{name}"), &compressed);
-            assert_eq!(all(file.open()), expected, "{name}");
+            let file = on_disk(&compressed);
+            assert_eq!(all(Capture::open(file.path())), expected, "{name}");
             assert_eq!(all(pipe(&compressed, 5)), expected, "{name}");
         }
     }
@@ -147,18 +125,18 @@ fn all_sources_give_the_same_records() {
 
 #[test]
 fn truncation_is_reported_after_the_complete_records() {
-    for (index, bytes) in captures().into_iter().enumerate() {
+    for bytes in captures() {
         let complete = all(pipe(&bytes, 100)).0;
         for length in 4..bytes.len() {
-            let file = Temporary::new(&format!("cut-{index}"), &bytes[..length]);
-            let (records, cut, error) = all(file.open());
+            let file = on_disk(&bytes[..length]);
+            let (records, cut, error) = all(Capture::open(file.path()));
             assert_eq!(records, complete[..records.len()]);
             assert_eq!(error, None);
             if let Some(cut) = cut {
                 assert_eq!(cut.offset + cut.available, length as u64);
                 assert!(cut.needed > cut.available && cut.available > 0);
             }
-            assert_eq!(all_in_blocks(file.open()), (records.clone(), cut, None));
+            assert_eq!(all_in_blocks(Capture::open(file.path())), (records.clone(), cut, None));
             assert_eq!(all(pipe(&bytes[..length], 3)), (records.clone(), cut, None));
             // Cutting before compression gives the same result.
             assert_eq!(all(pipe(&zstd(&bytes[..length]), 3)), (records, cut, None));
@@ -209,12 +187,12 @@ fn damage_is_an_error_after_the_records_before_it() {
     bytes[24 + 17 + 8 + 3] = 0xff;
     let expected =
         "byte 49: expected a record of at most 16777216 bytes, found a captured length of 4278190081";
-    for capture in [pipe(&bytes, 1), Temporary::new("damage", &bytes).open()] {
+    for capture in [pipe(&bytes, 1), Capture::open(on_disk(&bytes).path())] {
         let (records, cut, error) = all(capture);
         assert_eq!((records.len(), cut, error.as_deref()), (1, None, Some(expected)));
     }
-    let file = Temporary::new("damage-in-blocks", &bytes);
-    assert_eq!(all_in_blocks(file.open()), all(file.open()));
+    let file = on_disk(&bytes);
+    assert_eq!(all_in_blocks(Capture::open(file.path())), all(Capture::open(file.path())));
     let error = match all(pipe(&gzip(&bytes), 100)) {
         (_, _, Some(error)) => error,
         other => panic!("{other:?}"),
@@ -237,9 +215,9 @@ fn inputs_without_a_capture_are_errors() {
     let empty = "empty; even a capture without packets has a file header";
     assert_eq!(error(pipe(b"", 3)), format!("{name}{empty}"));
     assert_eq!(error(pipe(&zstd(b""), 3)), format!("{name}{empty}"));
-    let file = Temporary::new("empty", b"");
-    assert_eq!(error(file.open()), format!("{}: {empty}", file.0.display()));
-    assert!(error(Capture::open(&file.0.with_extension("absent"))).contains("cannot be opened: "));
+    let file = on_disk(b"");
+    assert_eq!(error(Capture::open(file.path())), format!("{}: {empty}", file.path().display()));
+    assert!(error(Capture::open(&file.path().with_extension("absent"))).contains("cannot be opened: "));
     assert!(error(Capture::open(&std::env::temp_dir())).contains("cannot be opened: is a directory"));
 }
 
@@ -270,9 +248,9 @@ fn captured_length_beyond_the_end_is_a_truncation() {
 #[test]
 fn position_advances_to_the_file_size() {
     let bytes = large();
-    for (name, contents) in [("progress", bytes.clone()), ("progress.gz", gzip(&bytes))] {
-        let file = Temporary::new(name, &contents);
-        let mut capture = file.open().unwrap();
+    for contents in [bytes.clone(), gzip(&bytes)] {
+        let file = on_disk(&contents);
+        let mut capture = Capture::open(file.path()).unwrap();
         assert_eq!(capture.size(), Some(contents.len() as u64));
         let mut before = 0;
         while capture.next().unwrap().is_some() {
@@ -309,10 +287,10 @@ fn shrinking_file_is_an_error() {
         [("shrinks", plain.clone()), ("shrinks.gz", gzip(&plain)), ("shrinks.zst", zstd(&plain))]
     {
         for has in [0, 100, bytes.len() as u64 - 1] {
-            let file = Temporary::new(name, &bytes);
-            let mut capture = file.open().unwrap();
+            let file = on_disk(&bytes);
+            let mut capture = Capture::open(file.path()).unwrap();
             assert!(capture.next().unwrap().is_some());
-            File::options().write(true).open(&file.0).unwrap().set_len(has).unwrap();
+            File::options().write(true).open(file.path()).unwrap().set_len(has).unwrap();
             let mut records = 1;
             let error = loop {
                 match capture.next() {

@@ -1,23 +1,9 @@
 use super::*;
-use crate::framing::tests::LITTLE;
+use crate::framing::tests::{LITTLE, Pieces, on_disk};
 use core::ops::ControlFlow;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transport::Dissected;
-use std::io::{self, Read};
-
-/// Returns one piece per read, and then fails or ends.
-struct Pieces(Vec<io::Result<Vec<u8>>>);
-
-impl Read for Pieces {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.0.is_empty() {
-            return Ok(0);
-        }
-        let piece = self.0.remove(0)?;
-        out[..piece.len()].copy_from_slice(&piece);
-        Ok(piece.len())
-    }
-}
+use std::io;
 
 fn pipe(name: &str, pieces: Vec<io::Result<Vec<u8>>>) -> Capture {
     Capture::from_reader(name, Pieces(pieces)).expect("the first piece has a magic number")
@@ -153,8 +139,7 @@ fn two_threads_deliver_the_same_records() {
     // Larger than the minimum for a second thread.
     let data = vec![0x5a; 2000];
     let records: Vec<(u32, u32, u32, &[u8])> = (0..3000).map(|n| (n, 0, 2000, &data[..])).collect();
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    io::Write::write_all(&mut file, &LITTLE.pcap(0xa1b2_c3d4, 1, &records)).unwrap();
+    let file = on_disk(&LITTLE.pcap(0xa1b2_c3d4, 1, &records));
     let paths = [file.path().to_owned()];
     let mut files = Files::open(&paths, None, &Interrupt::default()).unwrap();
     assert!(files.size() > Some(MIN_THREADED_SIZE));

@@ -6,6 +6,8 @@ mod pcap_parser;
 
 use super::*;
 use proptest::prelude::*;
+use std::io::{self, Read, Write as _};
+use tempfile::NamedTempFile;
 
 /// The fields of a record that tests compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,27 @@ pub(crate) fn seen(record: &Record<'_>) -> Seen {
         link: record.link.0,
         original_length: record.original_length,
         data: record.data.to_vec(),
+    }
+}
+
+/// A file with these bytes, removed after the test.
+pub(crate) fn on_disk(bytes: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+/// Returns one piece or one error per read, and then ends.
+pub(crate) struct Pieces(pub(crate) Vec<io::Result<Vec<u8>>>);
+
+impl Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.0.is_empty() {
+            return Ok(0);
+        }
+        let piece = self.0.remove(0)?;
+        out[..piece.len()].copy_from_slice(&piece);
+        Ok(piece.len())
     }
 }
 

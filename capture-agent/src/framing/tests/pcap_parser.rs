@@ -7,7 +7,7 @@ use ::pcap_parser::{
     Block, LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader, create_reader, parse_block_be,
     parse_block_le, parse_pcap_frame,
 };
-use std::io::{self, Cursor, Read};
+use std::io::Cursor;
 
 fn block(writer: Writer, bytes: &[u8]) -> Block<'_> {
     let parsed = if writer.0 { parse_block_be(bytes) } else { parse_block_le(bytes) };
@@ -84,29 +84,15 @@ fn trailing_and_odd_lengths_are_not_checked() {
     assert!(matches!(block(LITTLE, &LITTLE.obsolete(0, 0, 1, b"x")), Block::Unknown(_)));
 }
 
-/// Returns one piece or one error per read.
-struct Pipe(Vec<io::Result<Vec<u8>>>);
-
-impl Read for Pipe {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.0.is_empty() {
-            return Ok(0);
-        }
-        let piece = self.0.remove(0)?;
-        out[..piece.len()].copy_from_slice(&piece);
-        Ok(piece.len())
-    }
-}
-
 /// A reader fails if the first read returns only a part of the header.
 #[test]
 fn readers_need_the_first_header_in_one_read() {
     let bytes = LITTLE.pcapng();
     let (first, rest) = bytes.split_at(10);
-    let pipe = || Pipe(vec![Ok(first.to_vec()), Ok(rest.to_vec())]);
+    let pipe = || Pieces(vec![Ok(first.to_vec()), Ok(rest.to_vec())]);
     assert!(matches!(PcapNGReader::new(65_536, pipe()), Err(PcapError::Incomplete(_))));
     let bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[]);
-    let pipe = Pipe(vec![Ok(bytes[..10].to_vec()), Ok(bytes[10..].to_vec())]);
+    let pipe = Pieces(vec![Ok(bytes[..10].to_vec()), Ok(bytes[10..].to_vec())]);
     assert!(matches!(LegacyPcapReader::new(65_536, pipe), Err(PcapError::Incomplete(_))));
 }
 
@@ -115,7 +101,7 @@ fn readers_need_the_first_header_in_one_read() {
 fn interrupted_reads_are_errors() {
     let bytes = LITTLE.pcapng();
     for kind in [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionReset] {
-        let pipe = Pipe(vec![Ok(bytes[..28].to_vec()), Err(kind.into()), Ok(bytes[28..].to_vec())]);
+        let pipe = Pieces(vec![Ok(bytes[..28].to_vec()), Err(kind.into()), Ok(bytes[28..].to_vec())]);
         let mut reader = PcapNGReader::new(65_536, pipe).unwrap_or_else(|_| panic!("a section header"));
         assert!(matches!(reader.refill(), Err(PcapError::ReadError)));
     }
