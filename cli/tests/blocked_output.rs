@@ -8,7 +8,7 @@ mod binary;
 mod server;
 mod world;
 
-use binary::{command, interruptible, run, sample, text};
+use binary::{command, interruptible, run, sample, start, text};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::process::{Child, ExitStatus, Stdio};
@@ -40,11 +40,7 @@ impl Live {
             "--metrics",
             &address,
         ];
-        let mut child = interruptible(&arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        let mut child = start(&mut interruptible(&arguments));
         let mut stderr = BufReader::new(child.stderr.take().expect("it was piped"));
         let mut lines = String::new();
         while stderr.read_line(&mut lines).expect("it can be read") > 0 {

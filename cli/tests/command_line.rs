@@ -2,7 +2,9 @@
 
 mod binary;
 
-use binary::{Pcap, Temporary, abandoned, command, lines, refused, root, run, sample, text, with_input};
+use binary::{
+    Pcap, Temporary, abandoned, command, folder, lines, refused, root, run, sample, text, with_input,
+};
 use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 
@@ -407,7 +409,7 @@ fn unfollowed_iwarp_is_reported_by_every_command() {
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
     let expected = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed)";
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
     for (arguments, status) in [
         (&["analyze"][..], 0),

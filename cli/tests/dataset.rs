@@ -4,20 +4,15 @@
 
 mod binary;
 
-use binary::{Pcap, refused, root, run, sample, text};
+use binary::{Pcap, folder, refused, root, run, sample, text};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tempfile::TempDir;
 
 const TABLES: [&str; 8] =
     ["transactions", "operations", "messages", "packets", "connections", "findings", "events", "captures"];
-
-fn folder() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for temporary files")
-}
 
 fn word(path: &Path) -> &str {
     path.to_str().expect("the path is UTF-8")

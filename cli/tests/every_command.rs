@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{command, copy_samples, root, run, sample, text};
+use binary::{command, copy_samples, folder, root, run, sample, text};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -121,8 +121,7 @@ struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Folder {
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"));
-        Folder(folder.expect("the folder for temporary files can be written to"))
+        Folder(folder())
     }
 
     fn path(&self) -> &Path {

@@ -5,7 +5,7 @@
 mod binary;
 mod planted;
 
-use binary::{lines, refused, root, run, sample, text, with_input};
+use binary::{folder, lines, refused, root, run, sample, text, with_input};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use rdmascope_tests::{mutate, pcap, samples};
@@ -259,8 +259,7 @@ fn messages(line: &Map<String, Value>) -> Vec<Row> {
 
 /// The findings in the expectation of a capture after blessing.
 fn findings(capture: &[u8]) -> Vec<Row> {
-    let folder =
-        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for temporary files");
+    let folder = folder();
     std::fs::write(folder.path().join("x.pcap"), capture).expect("it can be written");
     let blessed = run(&["regress", "--bless", folder.path().to_str().expect("the path is UTF-8")]);
     assert!(blessed.status.success(), "{}", text(&blessed.stderr));

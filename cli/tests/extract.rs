@@ -3,18 +3,13 @@
 mod binary;
 mod world;
 
-use binary::{Pcap, Temporary, command, json_lines, lines, refused, root, run, sample, text};
+use binary::{Pcap, Temporary, command, folder, json_lines, lines, refused, root, run, sample, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
 use world::{World, extract_files, opaque, word};
-
-fn folder() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
-}
 
 /// The digests that the client computed of the file it wrote, and of the same file read back, by
 /// its name there.

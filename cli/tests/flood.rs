@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{command, text};
+use binary::{command, start, text};
 use rdmascope_tests::floods::Kind;
 use rdmascope_tests::pcap::{self, Capture, Packet};
 use std::process::{Child, Stdio};
@@ -43,11 +43,8 @@ fn live_stays_within_its_memory_limit() {
     const MOST_KIB: u64 = (128 + 64) << 10;
     let file = capture(200_000);
     let path = file.path().to_str().expect("it is UTF-8");
-    let mut child = command(&["live", path, "--memory", "128", "--interval", "60s", "--format", "jsonl"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let mut child =
+        start(&mut command(&["live", path, "--memory", "128", "--interval", "60s", "--format", "jsonl"]));
     let out = child.stdout.take().expect("it is a pipe");
     let lines = thread::spawn(move || std::io::read_to_string(out).expect("it is text"));
     let peak = peak(&mut child);

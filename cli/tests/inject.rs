@@ -3,11 +3,10 @@
 #![cfg(target_os = "linux")]
 
 mod binary;
+mod live;
 
-use binary::{command, run, text};
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
-use tempfile::TempDir;
+use binary::{folder, run, text};
+use live::{Server, address};
 
 #[test]
 fn list_and_explain_need_no_target() {
@@ -23,7 +22,7 @@ fn list_and_explain_need_no_target() {
 
 #[test]
 fn explain_shows_the_steps_of_a_user_file() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let file = folder.path().join("mine.toml");
     // The name is that of a built-in scenario, but the steps differ.
     let scenario = "name = \"version-9\"\ntitle = \"Mine\"\nallowed = [\"silence\"]\n\
@@ -57,34 +56,16 @@ fn wrong_usage_is_status_2() {
 
 #[test]
 fn conforming_server_is_status_0() {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let address = |number: u8| format!("127.{number}.{high}.{}", low.clamp(1, 254));
-    let (server, client) = (address(201), address(202));
-    let mut child = command(&["peer", "serve", "--format", "jsonl", "--bind", &server, "--socket", "udp"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut first = String::new();
-    // Keep the pipe open, because a server ends when its output is closed.
-    let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
-    stdout.read_line(&mut first).expect("it can be read");
-    if first.is_empty() {
-        let output = child.wait_with_output().expect("it ends");
-        let complaint = text(&output.stderr);
-        assert!(complaint.contains("is in use"), "{complaint}");
-        return eprintln!("SKIPPED: {complaint}");
-    }
-    let target = ["--to", &server, "--from", &client, "--socket", "udp", "--null-only"];
+    let (at, client) = (address(), address());
+    let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };
+    let target = ["--to", &at, "--from", &client, "--socket", "udp", "--null-only"];
     let scenarios = ["null", "version-9", "credits-ignored", "reply-too-large-no-chunk"];
     let inject =
         |format: &str| run(&[&["peer", "inject", "--format", format][..], &target, &scenarios].concat());
     let (lines, junit) = (inject("jsonl"), inject("junit"));
-    let again = ["--to", &server];
+    let again = ["--to", &at];
     let html = run(&[&["peer", "inject", "--format", "html"][..], &target, &again, &scenarios].concat());
-    child.kill().expect("it runs");
-    drop(stdout);
-    child.wait().expect("it ends");
+    drop(server);
     assert!(lines.status.success(), "{}", text(&lines.stderr));
     let lines: Vec<serde_json::Value> =
         text(&lines.stdout).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
@@ -92,10 +73,10 @@ fn conforming_server_is_status_0() {
     assert_eq!(verdicts, [Some("conforms"), Some("conforms"), None, Some("not-applicable")]);
     assert_eq!(lines[1]["alive"], "on-this-connection");
     assert_eq!(lines[4]["counts"]["withheld"], 1);
-    assert_eq!(lines[0]["target"], format!("{server}:20049"));
+    assert_eq!(lines[0]["target"], format!("{at}:20049"));
     // One column per --to, and one run per cell, by column and row.
     let html = text(&html.stdout);
-    let named = format!("<th>{server}:20049</th>");
+    let named = format!("<th>{at}:20049</th>");
     assert_eq!(html.matches(&named).count(), 2, "{html}");
     for run in ["run-1-1", "run-2-1", "run-1-2", "run-2-3"] {
         assert!(
@@ -118,10 +99,8 @@ fn conforming_server_is_status_0() {
 /// The first scenario finds no server. The command of `--restart` starts one.
 #[test]
 fn unreachable_server_is_restarted() {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let address = |number: u8| format!("127.{number}.{high}.{}", low.clamp(1, 254));
-    let (server, client) = (address(203), address(204));
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let (server, client) = (address(), address());
+    let folder = folder();
     let at = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
     let binary = env!("CARGO_BIN_EXE_rdmascope");
     let start = format!(

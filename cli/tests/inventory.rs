@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{Temporary, lines, run, text};
+use binary::{Temporary, folder, lines, run, text};
 use rdmascope_capture_agent::{NoteKind, PcapngWriter};
 use rdmascope_tests::{samples, session};
 
@@ -49,7 +49,7 @@ fn rewritten_captures_keep_the_inventory() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert_eq!(origins(copy.path()), ["kernel"], "{arguments:?}");
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let to = folder.path().to_str().expect("a plain name");
     let output = run(&["live", file.path(), "--trigger", "write>20ms", "--trigger-folder", to]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -3,14 +3,14 @@
 
 mod binary;
 
-use binary::{Temporary, command, root, run, sample, text};
+use binary::{Temporary, command, folder, root, run, sample, text};
 use rdmascope_tests::samples::MOUNTS;
 use rdmascope_tests::{mutate, pcap, samples};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 /// The lines of a command that succeeds.
 fn lines(arguments: &[&str]) -> Vec<Value> {
@@ -131,7 +131,7 @@ fn text_output_has_a_row_for_each_interval() {
 /// The WRITE of nfs3-lossy that took 106 ms.
 #[test]
 fn slow_call_triggers_a_capture() {
-    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let to = folder.path().to_str().expect("it is UTF-8");
     let path = sample("nfs3-lossy.pcap");
     let trigger = [
@@ -182,17 +182,22 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// The metrics of a growing pipe, over HTTP.
-#[test]
-fn metrics_are_served_while_running() {
-    let port =
-        TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port is free").port();
-    let port = port.to_string();
-    let mut child = command(&["live", "-", "--format", "jsonl", "--metrics", &port])
+/// The command reading from a pipe, and the address of its metrics.
+fn serving_metrics(options: &[&str]) -> (Child, String) {
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port is free");
+    let port = address.port().to_string();
+    let child = command(&[&["live", "-", "--format", "jsonl", "--metrics", &port][..], options].concat())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
+    (child, address.to_string())
+}
+
+/// The metrics of a growing pipe, over HTTP.
+#[test]
+fn metrics_are_served_while_running() {
+    let (mut child, address) = serving_metrics(&[]);
     let mut input = child.stdin.take().expect("it was piped");
     let capture = std::fs::read(sample("nfs3-basic.pcap")).expect("it is there");
     input.write_all(&capture).and_then(|()| input.flush()).expect("it is read");
@@ -205,7 +210,6 @@ fn metrics_are_served_while_running() {
         };
         assert!(reported.any(|line| is_interval(&line)), "four intervals are over");
     }
-    let address = format!("127.0.0.1:{port}");
     let answer = get(&address, "/metrics");
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.contains("application/openmetrics-text"),
@@ -318,21 +322,14 @@ fn one_direction_is_reported_once_without_call_figures() {
 
 /// The metrics of a capture read from a pipe, after this number of lines of a type.
 fn metrics_of(capture: &[u8], kind: &str, count: usize, options: &[&str]) -> String {
-    let port =
-        TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port is free").port();
-    let port = port.to_string();
-    let mut child = command(&[&["live", "-", "--format", "jsonl", "--metrics", &port][..], options].concat())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let (mut child, address) = serving_metrics(options);
     let mut input = child.stdin.take().expect("it was piped");
     input.write_all(capture).and_then(|()| input.flush()).expect("it is read");
     let mut reported = BufReader::new(child.stdout.take().expect("it was piped")).lines();
     let kind = format!(r#""type":"{kind}","#);
     let is_of_kind = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.contains(&kind));
     assert_eq!(reported.by_ref().filter(is_of_kind).take(count).count(), count);
-    let answer = get(&format!("127.0.0.1:{port}"), "/metrics");
+    let answer = get(&address, "/metrics");
     drop(input);
     reported.for_each(drop);
     assert!(child.wait().expect("it ends").success());
@@ -364,7 +361,7 @@ fn examples(text: &str) -> Vec<String> {
 }
 
 fn captures_with(name: &str, options: &str) -> usize {
-    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let options = options.split(" --trigger-folder").next().expect("there is a first part");
     let path = sample(&format!("{name}.pcap"));
     let to = folder.path().to_str().expect("it is UTF-8");
@@ -392,7 +389,7 @@ fn example_triggers_do_not_fire_on_healthy_sessions() {
 
 #[test]
 fn policy_allows_findings_in_its_scope() {
-    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let path = folder.path().join("nfs.pcap");
     std::fs::copy(sample("nfs4.1-basic.pcap"), &path).expect("it can be copied");
     let path = path.to_str().expect("it is UTF-8");
@@ -473,7 +470,7 @@ fn allowed_findings_have_their_own_metric_verdict() {
 /// Every call of nfs3-basic takes longer than 1 ns.
 #[test]
 fn last_capture_is_marked_and_later_triggers_are_counted() {
-    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let to = folder.path().to_str().expect("it is UTF-8");
     let triggers = [
         "--trigger",

@@ -5,7 +5,7 @@
 mod binary;
 mod live;
 
-use binary::{command, json_lines, run, text};
+use binary::{command, folder, json_lines, run, start, text};
 use live::{Server, address, described, of_type, parsed};
 use rdmascope_peer::driver::{Driver, Ended, Kind, Reach};
 use rdmascope_peer::peer::{self, Peer};
@@ -13,8 +13,7 @@ use rdmascope_peer::rpcrdma::{Event, Reply};
 use serde_json::Value;
 use std::io::BufRead as _;
 use std::path::Path;
-use std::process::{Output, Stdio};
-use tempfile::TempDir;
+use std::process::Output;
 
 fn call(arguments: &[&str]) -> Output {
     let arguments = [&["peer", "call", "--socket", "udp", "--interval", "1ms"], arguments].concat();
@@ -45,7 +44,7 @@ fn clean(saved: &Path, calls: usize) {
 #[test]
 fn null_calls_are_answered() {
     let (at, from) = (address(), address());
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let [ours, theirs] = ["call.pcapng", "serve.pcapng"].map(|name| folder.path().join(name));
     let theirs_name = theirs.to_str().expect("it is UTF-8");
     let Some(server) = Server::start(&["--bind", &at, "--socket", "udp", "--save", theirs_name]) else {
@@ -163,8 +162,7 @@ fn ctrl_c_closes_the_connections_of_the_server() {
         "--interval",
         "60s",
     ];
-    let client =
-        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let client = start(&mut command(&arguments));
     // Wait until the first call was answered.
     let mut line = String::new();
     while !line.contains("peer_call") {
@@ -245,7 +243,7 @@ fn signals_end_the_server_with_a_summary() {
 #[test]
 fn server_is_confined_before_its_first_thread() {
     let at = address();
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let saved = folder.path().join("saved.pcapng");
     let save = saved.to_str().expect("it is UTF-8");
     let arguments =

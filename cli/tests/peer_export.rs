@@ -5,7 +5,7 @@
 mod binary;
 mod live;
 
-use binary::{run, text};
+use binary::{folder, run, text};
 use live::{Server, address, described, of_type, parsed};
 use md5::{Digest as _, Md5};
 use serde_json::Value;
@@ -13,7 +13,6 @@ use std::io::BufRead as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
-use tempfile::TempDir;
 
 /// A served export, its address and the port of MOUNT.
 struct Exported {
@@ -51,10 +50,6 @@ impl Exported {
         ];
         run(&[&fixed[..], arguments].concat())
     }
-}
-
-fn folder() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made")
 }
 
 fn name(path: &Path) -> &str {

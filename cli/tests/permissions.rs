@@ -6,12 +6,11 @@ mod binary;
 #[cfg(target_os = "linux")]
 mod live;
 
-use binary::{command, sample, text};
+use binary::{command, folder, sample, text};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use tempfile::TempDir;
 
 /// Runs the binary in `folder` with umask 000.
 fn run(folder: &Path, arguments: &[&str]) -> Output {
@@ -59,7 +58,7 @@ fn new_files_are_private_unless_a_mode_is_given() {
         [(None, 0o600, 0o700), (Some("0640"), 0o640, 0o750), (Some("644"), 0o644, 0o755)]
     {
         for (arguments, minimum) in COMMANDS {
-            let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+            let folder = folder();
             let capture = folder.path().join("mount.pcap");
             fs::copy(sample("nfs3-basic.pcap"), &capture).expect("it can be copied");
             let given = option.map_or(vec![], |mode| vec!["--mode", mode]);
@@ -79,7 +78,7 @@ fn new_files_are_private_unless_a_mode_is_given() {
 
 #[test]
 fn replaced_file_keeps_its_permissions() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let page = folder.path().join("page.html");
     for before in [0o600, 0o644, 0o660] {
         fs::write(&page, "before").expect("it can be written");
@@ -96,7 +95,7 @@ fn replaced_file_keeps_its_permissions() {
 // These files contain no capture data, or belong in a repository.
 #[test]
 fn manual_pages_and_expectations_follow_the_umask() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     fs::copy(sample("connect-rejected.pcap"), folder.path().join("one.pcap")).expect("it can be copied");
     assert!(run(folder.path(), &["regress", ".", "--bless"]).status.success());
     assert_eq!(mode(&folder.path().join("one.expected.jsonl")), 0o666);
@@ -116,7 +115,7 @@ fn invalid_modes_are_refused() {
 // A link that another user put into /tmp leads to a file that root may write.
 #[test]
 fn link_in_a_public_folder_is_not_followed() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let (public, target) = (folder.path().join("public"), folder.path().join("target"));
     fs::create_dir(&public).expect("it can be made");
     fs::set_permissions(&public, fs::Permissions::from_mode(0o1777)).expect("it is ours");
@@ -136,7 +135,7 @@ fn link_in_a_public_folder_is_not_followed() {
 #[test]
 fn recordings_of_live_peers_are_private() {
     use live::{Server, address};
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let path = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
     let (at, from) = (address(), address());
     let served = ["--bind", &at, "--socket", "udp", "--save", &path("serve.pcapng")];

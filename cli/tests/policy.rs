@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{command, json_lines, refused, run, sample, text, with_input};
+use binary::{command, folder, json_lines, refused, run, sample, text, with_input};
 use rdmascope_tests::mutate;
 use rdmascope_tests::pcap;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ struct Folder(TempDir);
 
 impl Folder {
     fn new(samples: &[&str], policy: &str) -> Folder {
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("it can be made");
+        let folder = folder();
         for name in samples {
             fs::copy(sample(name), folder.path().join(name)).expect("it can be copied");
         }

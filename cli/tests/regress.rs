@@ -3,7 +3,7 @@
 mod binary;
 mod planted;
 
-use binary::{json_lines, lines, refused, root, run, text};
+use binary::{folder, json_lines, lines, refused, root, run, text};
 use rdmascope_tests::{pcap, samples};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ struct Folder(tempfile::TempDir);
 
 impl Folder {
     fn new() -> Folder {
-        Folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for temporary files"))
+        Folder(folder())
     }
 
     /// Contains the small capture and its expectation.

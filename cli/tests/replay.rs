@@ -4,11 +4,11 @@
 mod binary;
 mod live;
 
-use binary::{command, run, sample, text};
+use binary::{command, folder, run, sample, start, text};
 use live::{Server, address, described, of_type, parsed};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use tempfile::TempDir;
 
 fn capture(name: &str) -> String {
@@ -33,7 +33,7 @@ fn replay(at: &str, name: &str, arguments: &[&str]) -> Output {
 
 #[test]
 fn every_sample_agrees_with_itself() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     // From samples/MANIFEST.
     let samples = [
         ("connect-rejected", 0),
@@ -146,7 +146,7 @@ fn unusable_recordings_and_options_are_status_2() {
 
 #[test]
 fn snap_length_is_named_for_truncated_calls() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let cut = folder.path().join("cut.pcap");
     let original = std::fs::read(capture("nfs3-basic")).expect("it can be read");
     // The global header, then records of 16 bytes and their data, each truncated to 200 bytes.
@@ -185,8 +185,7 @@ fn snap_length_is_named_for_truncated_calls() {
 /// itself.
 fn complaint_of_server(capture: &str) -> (Option<i32>, String) {
     let arguments = ["peer", "serve", "--from", capture, "--bind", &address(), "--socket", "udp"];
-    let mut child =
-        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child = start(&mut command(&arguments));
     // It reports errors before it listens.
     let mut first = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
@@ -200,7 +199,7 @@ fn complaint_of_server(capture: &str) -> (Option<i32>, String) {
 
 #[test]
 fn both_commands_report_a_damaged_capture() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let file = folder.path().join("damaged.pcap");
     let path = file.to_str().expect("it is UTF-8");
     let original = std::fs::read(capture("nfs3-basic")).expect("it can be read");
@@ -261,7 +260,7 @@ fn caller(folder: &TempDir, message: &[u8], reply: u32) -> String {
 
 #[test]
 fn oversized_reply_and_recorded_error_are_reported_once() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let path = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
     // READDIRPLUS with some 8000 bytes of results.
     let (message, saved) = (path("call.bin"), path("served.pcapng"));

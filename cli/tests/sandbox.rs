@@ -5,18 +5,13 @@
 
 mod binary;
 
-use binary::{command, refused, root, run, sample, text};
+use binary::{command, folder, refused, root, run, sample, text};
 use std::fs;
 use std::io::{PipeWriter, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-fn folder() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made")
-}
 
 /// Whether this kernel has both landlock and seccomp. Prints a message if not.
 fn can_confine() -> bool {
@@ -132,9 +127,13 @@ fn confinement_waits_for_finished_threads() {
         println!("SKIPPED: gzip is not installed");
         return;
     }
+    assert_confined(&["packets", folder.path().to_str().expect("it is UTF-8")]);
+}
+
+/// Asserts that all threads of a command with much output are confined.
+fn assert_confined(arguments: &[&str]) {
     let (reader, writer) = full_pipe();
-    let name = folder.path().to_str().expect("it is UTF-8");
-    let mut process = command(&["packets", name]).stdout(writer).spawn().expect("the binary runs");
+    let mut process = command(arguments).stdout(writer).spawn().expect("the binary runs");
     for (seccomp, no_new_privileges) in wait_until_confined(&mut process) {
         assert_eq!((&*seccomp, &*no_new_privileges), ("2", "1"));
     }
@@ -147,14 +146,7 @@ fn regress_is_confined() {
     if !can_confine() {
         return;
     }
-    let (reader, writer) = full_pipe();
-    let mut process =
-        command(&["regress", "samples", "--verbose"]).stdout(writer).spawn().expect("the binary runs");
-    for (seccomp, no_new_privileges) in wait_until_confined(&mut process) {
-        assert_eq!((&*seccomp, &*no_new_privileges), ("2", "1"));
-    }
-    drop(reader);
-    process.wait().expect("it ends");
+    assert_confined(&["regress", "samples", "--verbose"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod binary;
 mod live;
 
-use binary::{command, run, text};
+use binary::{command, folder, run, start, text};
 use live::{Server, address, described, of_type, parsed};
 use rdmascope_peer::driver::{Driver, Kind, Reach};
 use rdmascope_peer::endpoint;
@@ -15,9 +15,7 @@ use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use serde_json::Value;
 use std::io::Read as _;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// A server with these scenarios that ends when all have a verdict. Returns `None`, and reports
 /// that, if the port is taken.
@@ -49,7 +47,7 @@ fn verdicts(lines: &[Value]) -> Vec<(&str, Option<&str>, Option<&str>)> {
 
 #[test]
 fn conforming_client_is_status_0() {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     // The scenario, the exit status of `peer call`, for which an RDMA_ERROR is not SUCCESS, and a
     // rule that finds it in the capture.
     for (name, called, rule) in [
@@ -149,16 +147,12 @@ fn violating_client_is_status_1() {
 /// The report of a server whose scenarios meet a faulty client, in this format, and its exit
 /// status.
 fn report(format: &str, at: &str, from: &str) -> Option<(String, Option<i32>)> {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let folder = folder();
     let saved = folder.path().join("crossed.pcapng");
     let given = ["--bind", at, "--socket", "udp", "--until-judged", "--format", format];
     let scenarios =
         ["--scenario", "reply-procedure-5", "reply-chunk-longer", "--save", saved.to_str().expect("UTF-8")];
-    let mut child = command(&[&["peer", "serve"], &given[..], &scenarios].concat())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let mut child = start(&mut command(&[&["peer", "serve"], &given[..], &scenarios].concat()));
     // It prints nothing before its end, so there is no first line to wait for.
     let patience = Instant::now() + Duration::from_secs(20);
     while !wrong_client_reaches(at, from) {

@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{Pcap, Temporary, lines, refused, run, sample, text, time, with_input};
+use binary::{Pcap, Temporary, folder, lines, refused, run, sample, text, time, with_input};
 use serde_json::{Value, json};
 use std::process::Output;
 
@@ -229,7 +229,7 @@ fn files_continue_after_one_ends_early() {
 
 /// A folder with these samples, named in this order, and files that are not captures.
 fn folder_of(samples: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder for the test");
+    let folder = folder();
     for (index, name) in samples.iter().enumerate() {
         // Files of a ring have no capture extension.
         std::fs::copy(sample(name), folder.path().join(format!("ring.pcap{index}"))).expect("a copy");
@@ -324,7 +324,7 @@ fn folder_is_replaced_by_its_captures() {
     let same = run(&["diff", path, path]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
     assert!(text(&same.stdout).contains("ring.pcap0 and 1 other file"), "{}", text(&same.stdout));
-    let nothing = tempfile::tempdir().expect("a folder for the test");
+    let nothing = binary::folder();
     let nothing = nothing.path().to_str().expect("the path is UTF-8");
     for command in COMMANDS.into_iter().chain(["check"]) {
         refused(&run(&[command, nothing]), &[nothing, "contains no captures"]);

@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{Pcap, Temporary, command, text};
+use binary::{Pcap, Temporary, command, start, text};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -27,11 +27,7 @@ fn cut(file: &Temporary) {
 fn shrinking_file_is_reported_with_two_threads() {
     let (_, ring) = ring("two-threads-ring.pcap");
     let had = std::fs::metadata(ring.path()).expect("it is there").len();
-    let mut child = command(&["packets", ring.path(), "--format", "jsonl"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let mut child = start(&mut command(&["packets", ring.path(), "--format", "jsonl"]));
     let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
     output.read_line(&mut String::new()).expect("there is a line");
     cut(&ring);
@@ -94,12 +90,7 @@ fn every_streaming_command_reports_a_shrinking_file() {
         &["check", "--format", "sarif"],
     ] {
         let (pcap, ring) = ring("ring.pcap");
-        let mut child = command(&[arguments, &[ring.path(), "-"]].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        let mut child = start(command(&[arguments, &[ring.path(), "-"]].concat()).stdin(Stdio::piped()));
         let mut output = child.stdout.take().expect("it was piped");
         let reader = std::thread::spawn(move || {
             let mut printed = String::new();

@@ -67,7 +67,7 @@ fn same(shown: &str, printed: &str) -> bool {
 
 /// A copy of the samples in which commands may write.
 fn folder() -> TempDir {
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder can be written to");
+    let folder = binary::folder();
     copy_samples(&folder.path().join("samples"));
     folder
 }

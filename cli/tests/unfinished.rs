@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{Pcap, command, interruptible, run, sample, text, with_input};
+use binary::{Pcap, command, folder, interruptible, run, sample, text, with_input};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
@@ -12,10 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-fn folder() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
-}
 
 fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).to_str().expect("the path is UTF-8").to_owned()

@@ -6,7 +6,8 @@ mod fields;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -39,17 +40,17 @@ pub fn interruptible(arguments: &[&str]) -> Command {
     command
 }
 
+/// Starts a command whose output the test reads.
+pub fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+}
+
 pub fn run(arguments: &[&str]) -> Output {
     command(arguments).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
 pub fn with_input(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let mut child = start(command(arguments).stdin(Stdio::piped()));
     let mut stdin = child.stdin.take().expect("it was piped");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
@@ -63,8 +64,7 @@ pub fn with_input(arguments: &[&str], input: &[u8]) -> Output {
 
 /// The output of a command whose reader closes the pipe at once.
 pub fn abandoned(arguments: &[&str]) -> Output {
-    let mut child =
-        command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child = start(&mut command(arguments));
     drop(child.stdout.take());
     child.wait_with_output().expect("the binary ends")
 }
@@ -110,6 +110,11 @@ pub fn refused(output: &Output, parts: &[&str]) {
     for part in parts {
         assert!(complaint.contains(part), "{part:?} is not in: {complaint}");
     }
+}
+
+/// A temporary folder, removed after the test.
+pub fn folder() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
 }
 
 /// A temporary file, removed after the test.

@@ -1,11 +1,11 @@
 //! `peer serve` as a process next to the one under test.
 #![allow(dead_code, unreachable_pub)] // Each test file uses a part of it.
 
-use crate::binary::{interruptible, root, text};
+use crate::binary::{interruptible, root, start, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An address of 127.0.0.0/8 that no other test uses, in this process or another.
@@ -29,11 +29,7 @@ impl Server {
     /// that, if the port is taken.
     pub fn start(arguments: &[&str]) -> Option<Server> {
         let arguments = [&["peer", "serve", "--format", "jsonl"], arguments].concat();
-        let mut child = interruptible(&arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        let mut child = start(&mut interruptible(&arguments));
         let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
         let mut first = String::new();
         stdout.read_line(&mut first).expect("it can be read");
