@@ -9,6 +9,7 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_fuzz_targets::records;
 use rdmascope_tests::judged::Compared;
+use rdmascope_tests::session::record;
 use rdmascope_tests::{mutate, pcap, samples};
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};
 use rdmascope_wire::psn::Psn;
@@ -41,18 +42,6 @@ fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> Totals 
     records.for_each(|record| engine.handle(&record, &mut |event| drop(judge.handle(&event))));
     engine.finish(&mut |event| drop(judge.handle(&event)));
     *engine.totals()
-}
-
-fn record(packet: &pcap::Packet) -> Record<'_> {
-    Record {
-        number: packet.number,
-        time: Time(packet.time),
-        link: LinkType::ETHERNET,
-        original_length: packet.original_length,
-        dropped: 0,
-        tap: Default::default(),
-        data: &packet.data,
-    }
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! The judge on sessions between the peer's NFSv3 export and client: they break no rule, over a
 //! good network and over a bad one. The dissector confirms the transferred data.
 
-use rdmascope_dissector::record::LinkType;
 use rdmascope_dissector::transaction::Outcome::Completed;
 use rdmascope_peer::endpoint::{self, ConnectionId};
-use rdmascope_peer::frame::enclose;
 use rdmascope_peer::nfs3::{Caller, Export, Job, Limits, Outcome, Task};
 use rdmascope_peer::packet::Datagram;
 use rdmascope_peer::pair::{End, Network, Pair};
@@ -12,7 +10,7 @@ use rdmascope_peer::peer::{self, Peer};
 use rdmascope_peer::rpcrdma::{self, Reply};
 use rdmascope_peer::time::Instant;
 use rdmascope_tests::judged::{findings, is_violation, line, rule};
-use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::pcap::{Capture, Packet, RAW};
 use rdmascope_tests::session::run;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Procedure;
@@ -29,10 +27,8 @@ impl Tapped {
     }
 
     fn take(&mut self, now: Instant, datagram: &Datagram) {
-        let data = enclose(datagram).unwrap();
         let number = self.packets.len() as u64 + 1;
-        let time = 1_700_000_000_000_000_000 + now.0 as i64;
-        self.packets.push(Packet { number, time, original_length: data.len() as u32, data });
+        self.packets.push(Packet::of_peer(number, now, datagram));
     }
 }
 
@@ -116,7 +112,7 @@ fn session(network: Network, seed: u64, mut alter: impl FnMut(u64, &mut Reply)) 
     }
     pair.a.peer.disconnect(a).unwrap();
     pair.run_to_end();
-    (Capture { link: LinkType::RAW.0, packets: pair.b.packets }, calls)
+    (Capture { link: RAW, packets: pair.b.packets }, calls)
 }
 
 /// The number of transactions with NFS3_OK; and of those with Read chunks, with Write chunks, and

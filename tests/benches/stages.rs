@@ -8,27 +8,15 @@ use rdmascope_capture_agent::framing::{Framer, Step};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_fuzz_targets::ReferenceFramer;
-use rdmascope_tests::{pcap, samples};
+use rdmascope_tests::{pcap, samples, session};
 use rdmascope_wire::rpcrdma::Header;
 use std::hint::black_box;
 
 /// A session of small operations, and one of bulk transfers at path MTU 4096.
 const SAMPLES: [&str; 2] = ["nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"];
-
-fn record(packet: &pcap::Packet) -> Record<'_> {
-    Record {
-        number: packet.number,
-        time: Time(packet.time),
-        link: LinkType::ETHERNET,
-        original_length: packet.original_length,
-        dropped: 0,
-        tap: Default::default(),
-        data: &packet.data,
-    }
-}
 
 /// The records as a pcapng capture, with a comment on each unless it is empty.
 fn pcapng(records: &[Record<'_>], comment: &str) -> Vec<u8> {
@@ -58,7 +46,7 @@ fn stages(criterion: &mut Criterion) {
     for sample in SAMPLES {
         let capture = samples::capture(sample);
         let bytes = pcap::write(&capture);
-        let records: Vec<Record<'_>> = capture.packets.iter().map(record).collect();
+        let records: Vec<Record<'_>> = session::records(&capture).collect();
         let mut group = criterion.benchmark_group(sample);
         group.throughput(Throughput::Elements(records.len() as u64));
 

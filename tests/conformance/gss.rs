@@ -156,11 +156,7 @@ fn repeated_number_is_reported_once() {
 #[test]
 fn call_repeated_on_a_new_connection_needs_a_new_number() {
     let first = authenticated();
-    let mut second = first.clone();
-    mutate::renumber_qp(&mut second, SERVER, 0x31);
-    mutate::renumber_qp(&mut second, CLIENT, 0x32);
-    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
-    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    let mut second = mutate::on_another_connection(&first, 60_000_000_000);
     let verdicts = |second: &Capture| -> Vec<Verdict> {
         let found = found(&mutate::merge(&first, second), "gss-sequence-repeated");
         found.iter().map(|finding| finding.verdict).collect()

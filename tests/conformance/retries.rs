@@ -4,7 +4,7 @@ use crate::chunks::reply::{getattr, refuse};
 use crate::chunks::{change_call, change_reply, plain_calls, results_at, send_of, version_3};
 use crate::header::{connection, exchanges, found, withhold};
 use crate::{By, Trigger, shown};
-use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment};
+use rdmascope_tests::mutate::{self, CLIENT, Message, Segment};
 use rdmascope_tests::pcap::Capture;
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -46,12 +46,7 @@ fn refuse_twice(capture: &mut Capture, reply_chunk: Option<Segment>) {
 /// The NFSv3 session twice, the second time a minute later on another connection.
 fn twice() -> Capture {
     let first = version_3();
-    let mut second = first.clone();
-    mutate::renumber_qp(&mut second, SERVER, 0x31);
-    mutate::renumber_qp(&mut second, CLIENT, 0x32);
-    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
-    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
-    mutate::merge(&first, &second)
+    mutate::merge(&first, &mutate::on_another_connection(&first, 60_000_000_000))
 }
 
 /// NFSv3 procedures.

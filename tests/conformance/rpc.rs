@@ -269,12 +269,7 @@ fn nfs3() -> Capture {
 /// The basic session twice, the second time a minute later on another connection.
 fn twice() -> Capture {
     let first = basic();
-    let mut second = first.clone();
-    mutate::renumber_qp(&mut second, SERVER, 0x31);
-    mutate::renumber_qp(&mut second, CLIENT, 0x32);
-    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
-    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
-    mutate::merge(&first, &second)
+    mutate::merge(&first, &mutate::on_another_connection(&first, 60_000_000_000))
 }
 
 /// The same, captured from after the first connect on.
@@ -471,10 +466,7 @@ fn both_directions_may_use_the_same_xid() {
 #[test]
 fn connections_have_separate_xids() {
     let first = basic();
-    let mut second = first.clone();
-    mutate::renumber_qp(&mut second, SERVER, 0x31);
-    mutate::renumber_qp(&mut second, CLIENT, 0x32);
-    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
+    let mut second = mutate::on_another_connection(&first, 0);
     assert!(found(&mutate::merge(&first, &second), "rpc").is_empty());
 
     // A call is unanswered, and other hosts use its XID.
@@ -534,12 +526,7 @@ fn each_unanswered_call_is_recognized_when_repeated() {
     assert_eq!(found(&capture, "rpc-replay").len(), 2);
 
     let first = samples::capture("nfs4.1-backchannel-recall");
-    let mut second = first.clone();
-    mutate::renumber_qp(&mut second, SERVER, 0x31);
-    mutate::renumber_qp(&mut second, CLIENT, 0x32);
-    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
-    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
-    let mut capture = mutate::merge(&first, &second);
+    let mut capture = mutate::merge(&first, &mutate::on_another_connection(&first, 60_000_000_000));
     let is_callback = |packet: &&Packet| {
         packet.starts_message() && packet.source() == SERVER && packet.u32(packet.payload().start + 32) == 0
     };

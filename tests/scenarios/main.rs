@@ -10,7 +10,6 @@ mod session;
 
 use rdmascope_conformance::{Finding, Level};
 use rdmascope_peer::endpoint::{Config, Endpoint};
-use rdmascope_peer::frame::enclose;
 use rdmascope_peer::packet::Datagram;
 use rdmascope_peer::pair::{End, Pair};
 use rdmascope_peer::rpcrdma::OfferLimits;
@@ -20,16 +19,13 @@ use rdmascope_peer::scenario::{
 };
 use rdmascope_peer::time::Instant;
 use rdmascope_tests::judged;
-use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::pcap::{Capture, Packet, RAW};
 use responder::{Responder, Wrong};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// LINKTYPE_RAW: packets begin with the IP header.
-const RAW: u16 = 101;
 
 /// An end whose outgoing datagrams are captured.
 struct Tapped {
@@ -88,10 +84,7 @@ impl End for Tapped {
         let datagram = self.end.poll_transmit(now)?;
         let mut tap = self.tap.borrow_mut();
         let number = tap.len() as u64 + 1;
-        let data = enclose(&datagram).expect("the datagram fits a packet");
-        let original_length = data.len() as u32;
-        let time = 1_700_000_000_000_000_000 + now.0 as i64;
-        tap.push(Packet { number, time, original_length, data });
+        tap.push(Packet::of_peer(number, now, &datagram));
         Some(datagram)
     }
 }

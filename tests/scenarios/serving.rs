@@ -4,13 +4,12 @@
 
 mod client;
 
-use super::{RAW, rules};
+use super::rules;
 use client::{Wrong, run, run_with};
-use rdmascope_peer::frame::enclose;
 use rdmascope_peer::rpcrdma::OfferLimits;
 use rdmascope_peer::scenario::{Alive, Observed, Scenario, Side, Verdict, builtin_of};
 use rdmascope_tests::judged;
-use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::pcap::{Capture, Packet, RAW};
 use std::collections::BTreeSet;
 
 #[test]
@@ -97,12 +96,8 @@ fn check_reports_exactly_the_fault_injected_into_a_client() {
     let mut wrong = Vec::new();
     for scenario in builtin_of(Side::Responder) {
         let (_, crossed) = run(&scenario, Wrong::Nothing);
-        let packets = crossed.into_iter().zip(1..).map(|((now, datagram), number)| {
-            let data = enclose(&datagram).expect("the datagram fits a packet");
-            let original_length = data.len() as u32;
-            let time = 1_700_000_000_000_000_000 + now.0 as i64;
-            Packet { number, time, original_length, data }
-        });
+        let packets = (1..).zip(&crossed);
+        let packets = packets.map(|(number, (now, datagram))| Packet::of_peer(number, *now, datagram));
         let findings = judged::findings(&Capture { link: RAW, packets: packets.collect() });
         // Call durations in virtual time are no fault.
         let mut found = rules(&findings);

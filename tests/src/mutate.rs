@@ -575,6 +575,18 @@ pub fn side_by_side(session: &Capture, later: i64) -> Capture {
     merge(&first, &second)
 }
 
+/// The session on another connection between the same ends, `later` nanoseconds later. XIDs, PSNs
+/// and memory are the same.
+#[must_use]
+pub fn on_another_connection(session: &Capture, later: i64) -> Capture {
+    let mut other = session.clone();
+    renumber_qp(&mut other, SERVER, 0x31);
+    renumber_qp(&mut other, CLIENT, 0x32);
+    change_communication_ids(&mut other, 0x0f0f_0f0f);
+    other.packets.iter_mut().for_each(|packet| packet.time += later);
+    other
+}
+
 /// The capture from the packet at this index on.
 pub fn from(capture: &Capture, index: usize) -> Capture {
     let mut rest = Capture { link: capture.link, packets: capture.packets[index..].to_vec() };

@@ -1,7 +1,7 @@
 //! Runs the engine over a capture and keeps its events.
 
 use crate::Differences;
-use crate::pcap::Capture;
+use crate::pcap::{Capture, Packet};
 use core::net::Ipv4Addr;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::{Config, Engine, Totals};
@@ -120,15 +120,20 @@ pub struct RpcRdmaSeen {
 
 /// The records of a capture.
 pub fn records(capture: &Capture) -> impl Iterator<Item = Record<'_>> {
-    capture.packets.iter().map(|packet| Record {
+    capture.packets.iter().map(|packet| Record { link: LinkType(capture.link), ..record(packet) })
+}
+
+/// The record of an Ethernet frame.
+pub fn record(packet: &Packet) -> Record<'_> {
+    Record {
         number: packet.number,
         time: Time(packet.time),
-        link: LinkType(capture.link),
+        link: LinkType::ETHERNET,
         original_length: packet.original_length,
         dropped: 0,
         tap: Default::default(),
         data: &packet.data,
-    })
+    }
 }
 
 /// Runs the engine over a capture.
