@@ -64,8 +64,6 @@ pub struct Config {
     pub starting_psn: Option<Psn>,
     /// Does not answer a REP with an RTU automatically; [`Endpoint::confirm`] does.
     pub confirm_by_hand: bool,
-    /// Keeps a connection whose queue pair failed, instead of sending a DREQ.
-    pub keep_failed: bool,
 }
 
 /// The identifier of a connection: its local communication ID.
@@ -381,7 +379,7 @@ impl Endpoint {
                 }
             }
         }
-        if failed && !self.config.keep_failed {
+        if failed {
             self.advance(id, Input::Disconnect, None);
         }
     }

@@ -1,10 +1,11 @@
 //! Commands of a program to an endpoint.
 
+use super::management::{Argument, MOST_REQUEST_DATA};
 use super::{ConnectionId, Endpoint, Link, MOST_CONNECTIONS, MOST_DATAGRAMS, MOST_LISTENERS, source_port};
 use crate::cm::{Input, Machine, State};
 use crate::memory::{Access, Memory, Region, RegisterError};
 use crate::packet::{Datagram, Icrc};
-use crate::rc::{self, Operation, PostError, QueuePair, Send, WorkId};
+use crate::rc::{Operation, PostError, QueuePair, Send, WorkId};
 use crate::time::Instant;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -45,14 +46,12 @@ pub struct Connect {
     pub local_port: u16,
     /// Private data for the remote consumer, at most 56 bytes.
     pub private_data: Vec<u8>,
-    /// The configuration of the queue pair; `None`: that of the endpoint.
-    pub queue: Option<rc::Config>,
 }
 
 impl Connect {
     /// Creates parameters without private data and with the local port 700.
     pub const fn new(local: IpAddr, remote: IpAddr, port: u16) -> Connect {
-        Connect { local, remote, port, local_port: 700, private_data: Vec::new(), queue: None }
+        Connect { local, remote, port, local_port: 700, private_data: Vec::new() }
     }
 }
 
@@ -76,29 +75,22 @@ impl Endpoint {
         if self.links.len() >= MOST_CONNECTIONS {
             return Err(CommandError::TooMany);
         }
-        if connect.private_data.len() > super::management::MOST_REQUEST_DATA {
+        if connect.private_data.len() > MOST_REQUEST_DATA {
             return Err(CommandError::PrivateData);
         }
         if connect.local.is_ipv4() != connect.remote.is_ipv4() {
             return Err(CommandError::Addresses);
         }
-        let config = connect.queue.clone().unwrap_or_else(|| self.config.queue.clone());
-        let id = self.new_link(connect.local, connect.remote, State::Idle, config);
+        let id = self.new_link(connect.local, connect.remote, State::Idle);
         if let Some(link) = self.links.get_mut(&id) {
             link.machine.transaction_id = u64::from(id);
         }
-        self.advance(id, Input::Connect, Some(super::management::Argument::Connect(&connect)));
+        self.advance(id, Input::Connect, Some(Argument::Connect(&connect)));
         Ok(ConnectionId(id))
     }
 
     /// Creates a connection in its first state. The caller checks that there is room.
-    pub(super) fn new_link(
-        &mut self,
-        local: IpAddr,
-        remote: IpAddr,
-        state: State,
-        config: rc::Config,
-    ) -> u32 {
+    pub(super) fn new_link(&mut self, local: IpAddr, remote: IpAddr, state: State) -> u32 {
         let id = loop {
             let id = self.random.word();
             if id != 0 && !self.links.contains_key(&id) {
@@ -112,10 +104,11 @@ impl Endpoint {
                 break qpn;
             }
         };
+        let mut config = self.config.queue.clone();
         // A REQ can encode no other value.
-        let path_mtu =
-            if rdmascope_wire::cm::mtu_encoding(config.path_mtu).is_some() { config.path_mtu } else { 1024 };
-        let config = rc::Config { path_mtu, ..config };
+        if rdmascope_wire::cm::mtu_encoding(config.path_mtu).is_none() {
+            config.path_mtu = 1024;
+        }
         let random_psn = rdmascope_wire::psn::Psn::new(self.random.word());
         self.queue_pairs.insert(qpn, id);
         let machine = Machine::new(state, rdmascope_wire::cm::CommunicationId(id), &self.config.cm);
@@ -139,22 +132,20 @@ impl Endpoint {
     /// Accepts a requested connection by a REP with up to 196 bytes of private data. It creates the
     /// queue pair, so that Receives can be posted before anything is sent.
     pub fn accept(&mut self, connection: ConnectionId, private_data: &[u8]) -> Result<(), CommandError> {
-        self.with_data(
-            connection,
-            Input::Accept,
-            private_data,
-            rdmascope_wire::cm::Reply::PRIVATE_DATA_LENGTH,
-        )
+        if private_data.len() > rdmascope_wire::cm::Reply::PRIVATE_DATA_LENGTH {
+            return Err(CommandError::PrivateData);
+        }
+        self.command(connection, Input::Accept, Some(Argument::PrivateData(private_data)))
     }
 
     /// Sends an MRA: the answer to a REQ or REP takes longer.
     pub fn acknowledge(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
-        self.with_data(connection, Input::Acknowledge, &[], 0)
+        self.command(connection, Input::Acknowledge, None)
     }
 
     /// Sends the RTU, if the configuration leaves that to the program.
     pub fn confirm(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
-        self.with_data(connection, Input::Confirm, &[], 0)
+        self.command(connection, Input::Confirm, None)
     }
 
     /// Sends a REJ with a reason (28: consumer reject) and up to 148 bytes of private data.
@@ -167,8 +158,7 @@ impl Endpoint {
         if private_data.len() > rdmascope_wire::cm::Reject::PRIVATE_DATA_LENGTH {
             return Err(CommandError::PrivateData);
         }
-        let argument = super::management::Argument::Reject(reason, private_data);
-        self.command(connection, Input::Refuse, Some(argument))
+        self.command(connection, Input::Refuse, Some(Argument::Reject(reason, private_data)))
     }
 
     /// Ends a connection by a DREQ, or by a REJ before it is established. Outstanding operations
@@ -184,24 +174,11 @@ impl Endpoint {
         }
     }
 
-    fn with_data(
-        &mut self,
-        connection: ConnectionId,
-        input: Input,
-        data: &[u8],
-        most: usize,
-    ) -> Result<(), CommandError> {
-        if data.len() > most {
-            return Err(CommandError::PrivateData);
-        }
-        self.command(connection, input, Some(super::management::Argument::PrivateData(data)))
-    }
-
     fn command(
         &mut self,
         connection: ConnectionId,
         input: Input,
-        argument: Option<super::management::Argument<'_>>,
+        argument: Option<Argument<'_>>,
     ) -> Result<(), CommandError> {
         let link = self.links.get(&connection.0).ok_or(CommandError::UnknownConnection)?;
         if crate::cm::transition(link.machine.state, input).is_none() {
@@ -245,7 +222,8 @@ impl Endpoint {
         self.links.get_mut(&connection.0)?.queue.as_mut()
     }
 
-    /// Posts an operation. [`QueueEvent::Completed`](rc::QueueEvent::Completed) reports its end.
+    /// Posts an operation. [`QueueEvent::Completed`](crate::rc::QueueEvent::Completed) reports its
+    /// end.
     pub fn post(&mut self, connection: ConnectionId, operation: Operation) -> Result<WorkId, PostError> {
         let work = WorkId(self.works + 1);
         self.queue(connection).ok_or(PostError::NotReady)?.post(work, operation)?;
@@ -280,7 +258,8 @@ impl Endpoint {
         self.post(connection, Operation::Read { rkey, address, length })
     }
 
-    /// Posts a Receive for a message of at most `length` bytes, limited by [`rc::MOST_RECEIVE`].
+    /// Posts a Receive for a message of at most `length` bytes, limited by
+    /// [`MOST_RECEIVE`](crate::rc::MOST_RECEIVE).
     pub fn post_receive(&mut self, connection: ConnectionId, length: usize) -> Result<(), PostError> {
         self.queue(connection).ok_or(PostError::NotReady)?.post_receive(length)
     }

@@ -161,9 +161,8 @@ impl Endpoint {
             let reject = Reject { remote_communication_id: name, reason, ..Reject::default() };
             return self.answer(datagram, &Message::Reject(reject), transaction_id);
         }
-        let config = self.config.queue.clone();
         let patience = self.config.cm.patience(request.local_cm_response_timeout);
-        let id = self.new_link(datagram.destination, source, State::RequestReceived, config);
+        let id = self.new_link(datagram.destination, source, State::RequestReceived);
         let Some(link) = self.links.get_mut(&id) else { return };
         link.machine.remote = name;
         link.machine.transaction_id = transaction_id;
