@@ -98,13 +98,7 @@ impl Peer {
 
     /// Accepts a requested connection with the private data of the session configuration.
     pub fn accept(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
-        let private_data = self.config.session.private_data();
-        self.accept_with(connection, &private_data)
-    }
-
-    /// Accepts a requested connection with arbitrary private data.
-    pub fn accept_with(&mut self, connection: ConnectionId, private_data: &[u8]) -> Result<(), CommandError> {
-        self.endpoint.accept(connection, private_data)?;
+        self.endpoint.accept(connection, &self.config.session.private_data())?;
         let remote = self.requested.remove(&connection).unwrap_or_default();
         self.open(connection, &remote, false);
         Ok(())

@@ -55,11 +55,6 @@ pub struct Config {
     pub most_message: u32,
     /// The longest segment in chunks of this side.
     pub segment: u32,
-    /// As Responder, sends replies with invalidation if both sides support it.
-    pub send_with_invalidate: bool,
-    /// Accepts chunks in calls of the remote side. Otherwise a call with chunks is answered with
-    /// ERR_CHUNK (RFC 8167, section 5.3).
-    pub chunks: bool,
     /// As Responder, offers Read chunks for replies that fit nowhere else, within these limits. As
     /// Requester, reads such replies and provides fewer Reply chunks. `None`: a reply that does not
     /// fit is answered with ERR_CHUNK. Both ends need it (reliable-reply draft, section 6).
@@ -70,8 +65,6 @@ pub struct Config {
     /// Number of Receives to keep posted; `None`: enough for the credits in both directions. 0: the
     /// program posts them.
     pub receives: Option<usize>,
-    /// Bytes of a Receive; `None`: the size in the private data.
-    pub receive_length: Option<usize>,
 }
 
 impl Default for Config {
@@ -87,12 +80,9 @@ impl Default for Config {
             }),
             most_message: 4 << 20,
             segment: 1 << 20,
-            send_with_invalidate: true,
-            chunks: true,
             reliable_reply: None,
             reply_mechanism: None,
             receives: None,
-            receive_length: None,
         }
     }
 }
@@ -269,9 +259,6 @@ pub enum Discard {
     /// A limit is exceeded: the bytes of a message, or the number of calls.
     #[error("too many bytes or calls")]
     TooMuch,
-    /// Chunks are not accepted in this direction.
-    #[error("chunks are not accepted")]
-    ChunksNotTaken,
     /// A reply does not fit the chunks of its call, or the program used [`Session::reply_error`].
     #[error("the reply does not fit the chunks of its call")]
     ReplyTooLong,
@@ -361,11 +348,6 @@ impl Session {
         session
     }
 
-    /// Returns the connection.
-    pub const fn connection(&self) -> ConnectionId {
-        self.connection
-    }
-
     /// Returns the result of the private data of both sides (RFC 8797).
     pub const fn negotiated(&self) -> &Negotiated {
         &self.negotiated
@@ -417,12 +399,6 @@ impl Session {
         self.start_calls(endpoint);
     }
 
-    /// Sends calls as if this many credits were granted, until the next reply.
-    pub fn assume_credits(&mut self, endpoint: &mut Endpoint, credits: u32) {
-        self.granted = credits;
-        self.start_calls(endpoint);
-    }
-
     /// Handles an event of the connection's queue pair.
     pub fn handle(&mut self, endpoint: &mut Endpoint, event: &QueueEvent) {
         match event {
@@ -458,8 +434,7 @@ impl Session {
     fn post_receives(&mut self, endpoint: &mut Endpoint) {
         let credits = 2 * self.config.credits.clamp(1, 1 << 14) as usize + 8;
         let wanted = self.config.receives.unwrap_or(credits + self.offers.len());
-        let threshold = self.config.private_data.unwrap_or_default().receive_bytes() as usize;
-        let length = self.config.receive_length.unwrap_or(threshold);
+        let length = self.config.private_data.unwrap_or_default().receive_bytes() as usize;
         let Some(queue) = endpoint.queue_pair(self.connection) else { return };
         for _ in queue.receives()..wanted {
             if endpoint.post_receive(self.connection, length).is_err() {

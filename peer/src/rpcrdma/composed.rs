@@ -71,14 +71,13 @@ impl Session {
         if mechanism != Mechanism::Send {
             payload.clear();
         }
-        let may = self.negotiated.remote_invalidation && self.config.send_with_invalidate;
-        let handle = incoming.handle();
+        let invalidate = incoming.handle().filter(|_| self.negotiated.remote_invalidation);
         Ok(Some(Composed {
             header,
             payload,
             writes,
             mechanism,
-            invalidate: handle.filter(|_| may),
+            invalidate,
             offered_writes: incoming.writes,
             offered_reply: incoming.reply,
         }))

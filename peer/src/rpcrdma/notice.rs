@@ -40,9 +40,9 @@ impl Session {
 
     /// Sends RDMA_DONE once a credit is available.
     pub(super) fn notify(&mut self, endpoint: &mut Endpoint, xid: Xid, handle: Option<Rkey>) {
-        let may = self.negotiated.remote_invalidation && self.config.send_with_invalidate;
         if self.notices.waiting.len() < MOST_NOTICES {
-            self.notices.waiting.push_back((xid, handle.filter(|_| may)));
+            let handle = handle.filter(|_| self.negotiated.remote_invalidation);
+            self.notices.waiting.push_back((xid, handle));
         }
         self.start_calls(endpoint);
     }

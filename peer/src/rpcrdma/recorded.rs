@@ -73,10 +73,9 @@ impl Session {
         if header.procedure == Procedure::Nomsg {
             payload.clear();
         }
-        let may = self.takes_invalidation && self.config.send_with_invalidate;
         let named = conveyance.invalidated.and_then(|memory| incoming.named(memory));
         self.grants = header.credits;
-        self.post_message(endpoint, &header, &payload, named.filter(|_| may))?;
+        self.post_message(endpoint, &header, &payload, named.filter(|_| self.takes_invalidation))?;
         Ok(Sent::Reply(mechanism))
     }
 }

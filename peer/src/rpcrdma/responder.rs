@@ -102,12 +102,9 @@ impl Session {
         }
         let is_long = header.procedure == Procedure::Nomsg;
         let total: u64 = header.reads.map(|read| u64::from(read.target.length)).sum();
-        let (has_reads, has_zero) =
-            (!header.reads.is_empty(), header.reads.clone().any(|read| read.position == 0));
+        let has_zero = header.reads.clone().any(|read| read.position == 0);
         let why_not = if outstanding > super::MOST_CALLS || total > u64::from(self.config.most_message) {
             Some(Discard::TooMuch)
-        } else if !self.config.chunks && (has_reads || !header.writes.is_empty() || header.reply.is_some()) {
-            Some(Discard::ChunksNotTaken)
         } else if is_long && !has_zero {
             Some(Discard::NoPayload)
         } else if !is_long && has_zero {
@@ -116,7 +113,7 @@ impl Session {
             None
         };
         if let Some(why) = why_not {
-            match is_long && has_reads && self.transactions.contains_key(&xid) {
+            match is_long && !header.reads.is_empty() && self.transactions.contains_key(&xid) {
                 // Its XID makes it a reply, which is never answered with RDMA_ERROR (RFC 8166,
                 // section 4.5).
                 true => self.discard(Some(xid), why, &received.bytes),
