@@ -44,11 +44,6 @@ impl Forward {
     pub fn delay(&mut self, delay: Duration, datagram: Datagram) {
         self.passed.push((Some(delay), datagram));
     }
-
-    /// Takes the passed datagrams with their delays, for callers of another interceptor.
-    pub fn take(&mut self) -> Vec<(Option<Duration>, Datagram)> {
-        core::mem::take(&mut self.passed)
-    }
 }
 
 /// The direction of a datagram.
