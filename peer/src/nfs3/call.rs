@@ -234,32 +234,24 @@ impl Caller {
         Caller { xid: xid.0, credential }
     }
 
-    pub(super) fn next_xid(&mut self) -> Xid {
+    /// Returns the next XID, and the RPC header of a call with it.
+    pub(super) fn begin(&mut self, program: u32, version: u32, procedure: u32) -> (Xid, Vec<u8>) {
         let xid = Xid(self.xid);
         self.xid = self.xid.wrapping_add(1);
-        xid
-    }
-
-    /// Returns the body of its AUTH_SYS credential.
-    pub(super) fn credential(&self) -> &[u8] {
-        &self.credential
+        let none = Auth { flavor: flavor::NONE, body: &[] };
+        let credential = match program {
+            program::PORTMAPPER => none,
+            _ => Auth { flavor: flavor::SYS, body: &self.credential },
+        };
+        let mut out = Vec::new();
+        rpc::Call { xid, rpc_version: rpc::VERSION, program, version, procedure, credential, verifier: none }
+            .build(&mut out);
+        (xid, out)
     }
 
     /// Builds the call of an operation, with chunks for its data (RFC 8267, section 4).
     pub fn call(&mut self, operation: &Operation) -> Call {
-        let xid = self.next_xid();
-        let mut out = Vec::new();
-        let none = Auth { flavor: flavor::NONE, body: &[] };
-        rpc::Call {
-            xid,
-            rpc_version: rpc::VERSION,
-            program: program::NFS,
-            version: VERSION,
-            procedure: operation.procedure().number(),
-            credential: Auth { flavor: flavor::SYS, body: &self.credential },
-            verifier: none,
-        }
-        .build(&mut out);
+        let (_, mut out) = self.begin(program::NFS, VERSION, operation.procedure().number());
         let item = operation.build(&mut out);
         let item = item.map(|length| {
             let end = out.len() - (length.wrapping_neg() & 3);

@@ -9,7 +9,7 @@ use super::types::{Handle, reader};
 use alloc::format;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use rdmascope_wire::rpc::{self, Auth, flavor, program};
+use rdmascope_wire::rpc::{self, flavor, program};
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32};
 use rdmascope_wire::{Layer, Stop, Xid};
 
@@ -227,19 +227,6 @@ impl Caller {
         for word in [program, version, TCP, 0] {
             put_u32(&mut out, word);
         }
-        (xid, out)
-    }
-
-    fn begin(&mut self, program: u32, version: u32, procedure: u32) -> (Xid, Vec<u8>) {
-        let (xid, mut out) = (self.next_xid(), Vec::new());
-        let none = Auth { flavor: flavor::NONE, body: &[] };
-        let credential = if program == program::PORTMAPPER {
-            none
-        } else {
-            Auth { flavor: flavor::SYS, body: self.credential() }
-        };
-        rpc::Call { xid, rpc_version: rpc::VERSION, program, version, procedure, credential, verifier: none }
-            .build(&mut out);
         (xid, out)
     }
 }
