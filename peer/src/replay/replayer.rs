@@ -174,10 +174,9 @@ impl Replayer {
                 self.links[index] = Link::Open(*connection);
                 let verdict = match self.recording.connections[index].rejected {
                     None => Verdict::Agrees(Comparison::equal()),
-                    Some(reason) => Verdict::Otherwise {
-                        recorded: format!("rejected, reason {reason}"),
-                        live: "accepted".to_string(),
-                    },
+                    Some(reason) => {
+                        Verdict::Otherwise { recorded: rejected(reason), live: "accepted".to_string() }
+                    }
                 };
                 self.record(Subject::Connection(index), verdict);
             }
@@ -347,10 +346,9 @@ impl Replayer {
                     Verdict::Agrees(Comparison::equal())
                 }
                 _ => Verdict::Otherwise {
-                    recorded: recorded
-                        .map_or("accepted".to_string(), |reason| format!("rejected, reason {reason}")),
+                    recorded: recorded.map_or_else(|| "accepted".to_string(), rejected),
                     live: match why {
-                        Closed::Rejected { reason, .. } => format!("rejected, reason {reason}"),
+                        Closed::Rejected { reason, .. } => rejected(*reason),
                         _ => "no answer".to_string(),
                     },
                 },
@@ -367,16 +365,12 @@ impl Replayer {
         let call = &recording.calls[index];
         self.started.get_or_insert((now, call.time));
         let Link::Open(id) = self.links[call.connection] else {
-            self.done[index] = true;
-            self.record(Subject::Call(index), Verdict::NotSent("the connection is not open".to_string()));
-            return true;
+            return self.not_made(index, Verdict::NotSent("the connection is not open".to_string()));
         };
         let fault = self.options.fault.filter(|(at, _)| *at == index).map(|(_, fault)| fault);
         if call.long && fault == Some(Fault::Short) {
-            self.done[index] = true;
             let why = "its Payload stream is in a chunk; the fault needs one in the Send";
-            self.record(Subject::Call(index), Verdict::NotSent(why.to_string()));
-            return true;
+            return self.not_made(index, Verdict::NotSent(why.to_string()));
         }
         let (call_fields, _) = fields::of_call(&call.message);
         let mut put = self.names.substitute(&call.message, &call.items, &call_fields);
@@ -384,9 +378,7 @@ impl Replayer {
         if let Some((name, bytes)) = put.stateids.first() {
             let why = format!("{name} {bytes}: the target gave none in its place");
             sequence.inspect(|sequence| self.slots.pass(sequence));
-            self.done[index] = true;
-            self.record(Subject::Call(index), Verdict::Skipped(why));
-            return true;
+            return self.not_made(index, Verdict::Skipped(why));
         }
         let mut taken = None;
         match sequence.map(|sequence| (sequence, self.slots.take(&sequence))) {
@@ -398,12 +390,8 @@ impl Replayer {
             // The call is made when an outstanding one has ended.
             Some((_, Room::None)) if self.waiting.values().any(|sent| self.is_due(sent)) => return false,
             Some((_, Room::None)) => {
-                self.done[index] = true;
-                self.record(
-                    Subject::Call(index),
-                    Verdict::NotSent("all slots of its session are in use".to_string()),
-                );
-                return true;
+                let why = "all slots of its session are in use";
+                return self.not_made(index, Verdict::NotSent(why.to_string()));
             }
             Some((_, Room::NoSession)) | None => {}
         }
@@ -413,13 +401,19 @@ impl Replayer {
         match peer.call(id, made(call, put, fault)) {
             Ok(_) => {
                 self.waiting.insert((call.connection, xid), sent);
+                true
             }
             Err(error) => {
-                self.done[index] = true;
                 taken.inspect(|taken| self.slots.end(taken, [true, false], None));
-                self.record(Subject::Call(index), Verdict::NotSent(error.to_string()));
+                self.not_made(index, Verdict::NotSent(error.to_string()))
             }
         }
+    }
+
+    /// Ends a call that is not made. Returns that its step is done.
+    fn not_made(&mut self, index: usize, verdict: Verdict) -> bool {
+        self.done[index] = true;
+        self.record(Subject::Call(index), verdict);
         true
     }
 
@@ -565,6 +559,10 @@ impl Replayer {
             unknown: sent.unknown,
         });
     }
+}
+
+fn rejected(reason: u16) -> String {
+    format!("rejected, reason {reason}")
 }
 
 /// The call to send for a recorded one.
