@@ -46,7 +46,7 @@ pub(crate) fn bench(
         entries.push(Entry {
             name: scenario.name.clone(),
             title: scenario.title.clone(),
-            section: scenario.section().to_string(),
+            section: scenario.section(),
             explanation: String::from_utf8_lossy(&explanation).into_owned(),
             is_destructive: scenario.destructive,
             is_session: false,
@@ -109,10 +109,9 @@ impl Running {
         };
         let mut text = Vec::new();
         text::ran(&ran, &mut text)?;
-        let verdict = ran.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
         Ok(Ran {
-            verdict,
-            is_violation: ran.verdict_words == Some(Verdict::Violates),
+            verdict: ran.verdict_text(),
+            is_violation: ran.verdict() == Some(Verdict::Violates),
             text: String::from_utf8_lossy(&text).into_owned(),
             arrows,
         })

@@ -348,8 +348,9 @@ pub(super) fn one(
     /// Waits after the last step: a NULL call, a new connection, a NULL call on that, DELEGRETURN,
     /// REMOVE, and the DREQ.
     const WAITS: u32 = 6;
+    let ran = |outcome| Ran { target: Some(to.to_string()), scenario: scenario.clone(), outcome };
     if command.withholds(scenario) {
-        return Ok(Some(Ran::withheld(scenario, to)));
+        return Ok(Some(ran(None)));
     }
     let seed = RandomState::new().hash_one(number);
     let patience = Duration::from_nanos(command.timeout);
@@ -363,7 +364,7 @@ pub(super) fn one(
     };
     match means.run(Runner::new(scenario.clone(), target), seed, most, onlooker)? {
         (Ended::Woken, _) => Ok(None),
-        (_, Some(outcome)) => Ok(Some(Ran::new(scenario, to, &outcome))),
+        (_, outcome @ Some(_)) => Ok(Some(ran(outcome))),
         (_, None) => bail!("{}: did not finish within {} s", scenario.name, most.as_secs()),
     }
 }

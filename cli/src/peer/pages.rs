@@ -3,6 +3,9 @@
 
 use super::report::lines as inject;
 use super::{lines, replay};
+use rdmascope_peer::scenario::{
+    Alive, Level, Observed, Outcome, Pattern, Requirement, Scenario, Verdict, builtin,
+};
 use rdmascope_present::column::docs::json_table;
 use rdmascope_present::column::{Kind, List, Role};
 use rdmascope_present::json::Json as _;
@@ -61,27 +64,28 @@ fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     }
 }
 
+fn scenario() -> Scenario {
+    let requirement = Requirement {
+        document: "rfc8166".to_owned(),
+        section: "4.5".to_owned(),
+        level: Level::Must,
+        text: "what it says".to_owned(),
+    };
+    Scenario {
+        name: "version-9".to_owned(),
+        title: "a title".to_owned(),
+        requirement,
+        allowed: vec![Pattern::Silence],
+        wrong: vec![Pattern::Done],
+        ..builtin().swap_remove(0)
+    }
+}
+
 /// `peer_injected` has an object with one field per section, which a list of columns cannot
 /// describe.
 #[test]
 fn peer_injected_fields_are_documented() {
-    let ran = inject::Ran {
-        target: None,
-        scenario: String::new(),
-        title: String::new(),
-        section: "rfc8166/4.5".to_owned(),
-        level: String::new(),
-        requirement: String::new(),
-        verdict: None,
-        verdict_words: None,
-        reason: None,
-        alive: None,
-        alive_words: None,
-        sent: Vec::new(),
-        observed: Vec::new(),
-        allowed: Vec::new(),
-        wrong: Vec::new(),
-    };
+    let ran = inject::Ran { target: None, scenario: scenario(), outcome: None };
     let summary = inject::Summary::of(&[ran], 1);
     let line = serde_json::to_string(&summary).unwrap();
     let counts = |withheld: u8| {
@@ -113,44 +117,29 @@ fn peer_injected_fields_are_documented() {
 /// A line of `inject` with every field, and one of a scenario that was not run.
 #[test]
 fn scenario_lines() {
-    let words = |word: &str| vec![word.to_owned()];
+    let withheld = inject::Ran { target: None, scenario: scenario(), outcome: None };
     let judged = inject::Ran {
         target: Some("192.0.2.1:20049".to_owned()),
-        scenario: "version-9".to_owned(),
-        title: "a title".to_owned(),
-        section: "rfc8166/4.5".to_owned(),
-        level: "MUST".to_owned(),
-        requirement: "what it says".to_owned(),
-        verdict: Some("violates"),
-        verdict_words: None,
-        reason: Some("no answer".to_owned()),
-        alive: Some("gone"),
-        alive_words: None,
-        sent: words("s"),
-        observed: words("o"),
-        allowed: words("a"),
-        wrong: words("w"),
-    };
-    let withheld = inject::Ran {
-        target: None,
-        verdict: None,
-        reason: None,
-        alive: None,
-        sent: Vec::new(),
-        observed: Vec::new(),
-        ..judged.clone()
+        outcome: Some(Outcome {
+            verdict: Verdict::Violates,
+            reason: "no answer".to_owned(),
+            sent: vec!["s".to_owned()],
+            observed: vec![Observed::Silence],
+            alive: Alive::Gone,
+        }),
+        ..withheld.clone()
     };
     let rest = r#""scenario":"version-9","title":"a title","section":"rfc8166/4.5","level":"MUST","requirement":"what it says""#;
     for (ran, target, end) in [
         (
             judged,
             r#""192.0.2.1:20049""#,
-            r#""verdict":"violates","reason":"no answer","alive":"gone","sent":["s"],"observed":["o"],"allowed":["a"],"wrong":["w"]"#,
+            r#""verdict":"violates","reason":"no answer","alive":"gone","sent":["s"],"observed":["nothing"],"allowed":["silence"],"wrong":["RDMA_DONE"]"#,
         ),
         (
             withheld,
             "null",
-            r#""verdict":null,"reason":null,"alive":null,"sent":[],"observed":[],"allowed":["a"],"wrong":["w"]"#,
+            r#""verdict":null,"reason":null,"alive":null,"sent":[],"observed":[],"allowed":["silence"],"wrong":["RDMA_DONE"]"#,
         ),
     ] {
         let line = inject::SCENARIO.of(&ran).to_json();
@@ -161,7 +150,6 @@ fn scenario_lines() {
 /// The words of the columns are the names of the verdicts.
 #[test]
 fn column_words_are_the_verdict_names() {
-    use rdmascope_peer::scenario::{Alive, Verdict};
     let of = |name: &str| {
         let columns = List::columns(&inject::SCENARIO);
         let (_, kind) = columns.into_iter().find(|(info, _)| info.name == name).expect("the column is there");

@@ -44,12 +44,12 @@ impl Server<'_> {
     }
 
     fn note(&mut self, ran: &Ran) {
-        match ran.alive_words {
+        match ran.alive() {
             // It was withheld.
             None => {}
             Some(Alive::OnThis | Alive::OnNew) => self.silent_since = None,
             Some(Alive::Gone | Alive::NotAsked) => {
-                self.silent_since.get_or_insert_with(|| ran.scenario.clone());
+                self.silent_since.get_or_insert_with(|| ran.scenario.name.clone());
             }
         }
     }
@@ -77,7 +77,7 @@ impl Server<'_> {
         let (null, _) = null.context("there is no scenario null")?;
         let ran = one(self.command, self.to, means, 0, &null, None)?.context("interrupted")?;
         means.take_kept();
-        Ok(matches!(ran.alive_words, Some(Alive::OnThis | Alive::OnNew)))
+        Ok(matches!(ran.alive(), Some(Alive::OnThis | Alive::OnNew)))
     }
 }
 
@@ -86,7 +86,7 @@ fn gone(scenario: &Scenario, to: SocketAddr, since: &str) -> Ran {
     let reason = format!("the server was gone before: no answer to NULL since {since}");
     let (sent, observed) = (Vec::new(), Vec::new());
     let outcome = Outcome { verdict: Verdict::NotApplicable, reason, sent, observed, alive: Alive::Gone };
-    Ran::new(scenario, to, &outcome)
+    Ran { target: Some(to.to_string()), scenario: scenario.clone(), outcome: Some(outcome) }
 }
 
 /// Runs a command by the shell. Standard output is for the report, so its output goes to standard

@@ -94,15 +94,14 @@ pub(super) fn page(side: Side, scenarios: &[Scenario], columns: &[Column]) -> Ma
     }
 }
 
-/// Returns the text and the CSS class of a verdict.
-fn verdict(ran: &Ran) -> (String, &'static str) {
-    let look = match ran.verdict_words {
+/// Returns the CSS class of a verdict.
+fn look(ran: &Ran) -> &'static str {
+    match ran.verdict() {
         Some(Verdict::Conforms) => "good",
         Some(Verdict::Violates) => "bad",
         Some(Verdict::Tolerated | Verdict::LostConnection | Verdict::NoAnswer) => "doubt",
         Some(Verdict::NotApplicable) | None => "soft",
-    };
-    (ran.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string()), look)
+    }
 }
 
 /// Builds an ID from the position, because a built-in scenario and one from a file may share a
@@ -114,7 +113,7 @@ fn id(column: usize, row: usize) -> String {
 /// Builds the counts of each verdict by target.
 fn counts(columns: &[Column]) -> Markup {
     let count = |column: &Column, wanted| {
-        column.cells.iter().filter(|cell| cell.ran.verdict_words == Some(wanted)).count()
+        column.cells.iter().filter(|cell| cell.ran.verdict() == Some(wanted)).count()
     };
     html! {
         dl class="counts" {
@@ -152,8 +151,7 @@ fn table(scenarios: &[Scenario], columns: &[Column]) -> Markup {
                             @for (number, column) in columns.iter().enumerate() {
                                 td {
                                     @if let Some(cell) = column.cells.get(row) {
-                                        @let (word, look) = verdict(&cell.ran);
-                                        a class=(look) href={ "#" (id(number, row)) } { (word) }
+                                        a class=(look(&cell.ran)) href={ "#" (id(number, row)) } { (cell.ran.verdict_text()) }
                                         @if let Some(target) = cell.ran.target.as_deref().filter(|it| *it != column.name()) {
                                             span class="note" { (target) }
                                         }
@@ -179,23 +177,24 @@ fn fact(name: &str, texts: &[String]) -> Markup {
 /// Builds a run: the messages sent, the reactions, and the ladder.
 fn run(words: &Words, id: &str, cell: &Cell) -> Markup {
     let ran = &cell.ran;
-    let (word, look) = verdict(ran);
-    let reason: Vec<String> = ran.reason.iter().cloned().collect();
-    let alive: Vec<String> = ran.alive_words.iter().map(ToString::to_string).collect();
+    let Ran { scenario, target, .. } = ran;
+    let requirement = &scenario.requirement;
+    let reason: Vec<String> = ran.reason().map(str::to_owned).into_iter().collect();
+    let alive: Vec<String> = ran.alive().iter().map(ToString::to_string).collect();
     html! {
         article class="run" id=(id) {
-            h3 { code { (ran.scenario) } @if let Some(target) = &ran.target { " " (target) } ": " span class=(look) { (word) } }
+            h3 { code { (scenario.name) } @if let Some(target) = target { " " (target) } ": " span class=(look(ran)) { (ran.verdict_text()) } }
             dl {
-                (fact("requirement", &[format!("{}, {}: {}", ran.section, ran.level, ran.requirement)]))
-                (fact("sent", &ran.sent))
-                (fact("received", &ran.observed))
+                (fact("requirement", &[format!("{}, {}: {}", scenario.section(), requirement.level, requirement.text)]))
+                (fact("sent", ran.sent()))
+                (fact("received", &ran.observed()))
                 (fact("reason", &reason))
                 (fact("afterwards", &alive))
-                (fact("allowed", &ran.allowed))
-                (fact("wrong", &ran.wrong))
+                (fact("allowed", &ran.allowed()))
+                (fact("wrong", &ran.wrong()))
             }
             @match &cell.ladder {
-                None if ran.verdict_words.is_some() => p class="note" { "Packets are not visible with --verbs." },
+                None if ran.outcome.is_some() => p class="note" { "Packets are not visible with --verbs." },
                 Some(shown) if !shown.arrows.is_empty() => (ladder(words, shown)),
                 _ => p class="note" { "No packets crossed." },
             }
@@ -232,14 +231,14 @@ fn ladder(words: &Words, ladder: &Ladder) -> Markup {
 mod tests {
     use super::super::ladder::tests::request;
     use super::*;
-    use rdmascope_peer::scenario::{builtin, builtin_of};
+    use rdmascope_peer::scenario::{Alive, Outcome, builtin, builtin_of};
 
     fn drawn(remote: &str) -> Option<Ladder> {
         Some(Ladder::of(&request(1, remote), remote.parse().unwrap()))
     }
 
     fn withheld(scenario: &Scenario, target: Option<&str>) -> Ran {
-        Ran::unjudged(scenario, target.map(str::to_owned))
+        Ran { target: target.map(str::to_owned), scenario: scenario.clone(), outcome: None }
     }
 
     #[test]
@@ -275,7 +274,14 @@ mod tests {
     fn unobserved_packets_are_not_reported_as_none() {
         let scenario = &builtin()[0];
         let rendered = |verdict: Option<Verdict>, ladder: Option<Ladder>| {
-            let ran = Ran { verdict_words: verdict, ..withheld(scenario, Some("192.0.2.2:20049")) };
+            let outcome = verdict.map(|verdict| Outcome {
+                verdict,
+                reason: String::new(),
+                sent: Vec::new(),
+                observed: Vec::new(),
+                alive: Alive::OnThis,
+            });
+            let ran = Ran { outcome, ..withheld(scenario, Some("192.0.2.2:20049")) };
             let column = Column { name: Some("192.0.2.2:20049".into()), cells: vec![Cell { ran, ladder }] };
             page(Side::Requester, std::slice::from_ref(scenario), &[column]).into_string()
         };

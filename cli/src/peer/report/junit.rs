@@ -3,7 +3,7 @@
 use super::lines::Ran;
 use crate::junit::{Case, END, Fault, Layout, Outcome, begin, suite};
 use crate::output::Out;
-use rdmascope_peer::scenario::{Side, Verdict};
+use rdmascope_peer::scenario::{Alive, Side, Verdict};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
@@ -11,8 +11,7 @@ use std::io::{self, Write as _};
 pub(super) fn write(side: Side, ran: &[Ran], out: &mut Out) -> io::Result<()> {
     let mut suites: BTreeMap<&str, Vec<Case>> = BTreeMap::new();
     for one in ran {
-        let document = one.section.split('/').next().unwrap_or_default();
-        suites.entry(document).or_default().push(case(one));
+        suites.entry(&one.scenario.requirement.document).or_default().push(case(one));
     }
     let command = match side {
         Side::Requester => "inject",
@@ -24,30 +23,32 @@ pub(super) fn write(side: Side, ran: &[Ran], out: &mut Out) -> io::Result<()> {
 }
 
 fn case(one: &Ran) -> Case {
-    let came = one.observed.join("; ");
-    let outcome = match one.verdict_words {
+    let Ran { scenario, .. } = one;
+    let (section, requirement) = (scenario.section(), &scenario.requirement);
+    let came = one.observed().join("; ");
+    let outcome = match one.verdict() {
         Some(Verdict::Violates) => Outcome::Failure(Fault {
             class: None,
-            message: one.reason.as_ref().unwrap_or(&came).clone(),
-            lines: vec![format!("{} {}: {}", one.level, one.section, one.requirement)],
+            message: one.reason().unwrap_or(&came).to_owned(),
+            lines: vec![format!("{} {section}: {}", requirement.level, requirement.text)],
         }),
-        Some(Verdict::NotApplicable) => Outcome::Skipped(one.reason.clone().unwrap_or_default()),
+        Some(Verdict::NotApplicable) => Outcome::Skipped(one.reason().unwrap_or_default().to_owned()),
         None => Outcome::Skipped("destructive".to_owned()),
         Some(_) => Outcome::Passed,
     };
     Case {
-        class: one.section.replace('/', "."),
+        class: section.replace('/', "."),
         name: match &one.target {
-            Some(target) => format!("{} at {target}", one.scenario),
-            None => one.scenario.clone(),
+            Some(target) => format!("{} at {target}", scenario.name),
+            None => scenario.name.clone(),
         },
         outcome,
         output: vec![
-            format!("verdict: {}", one.verdict.unwrap_or("withheld")),
-            format!("sent: {}", one.sent.join("; ")),
+            format!("verdict: {}", one.verdict().map_or("withheld", Verdict::name)),
+            format!("sent: {}", one.sent().join("; ")),
             format!("received: {came}"),
-            format!("allowed: {}", one.allowed.join("; ")),
-            format!("afterwards: {}", one.alive.unwrap_or("not-asked")),
+            format!("allowed: {}", one.allowed().join("; ")),
+            format!("afterwards: {}", one.alive().map_or("not-asked", Alive::name)),
         ],
     }
 }

@@ -7,77 +7,56 @@ pub(in crate::peer) use columns::SCENARIO;
 use rdmascope_peer::scenario::{Alive, Outcome, Scenario, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 /// A scenario that was run or withheld.
 #[derive(Clone, Debug)]
 pub(in crate::peer) struct Ran {
     /// Address and port of the server, or address of the client; `None`: no client connected.
     pub(in crate::peer) target: Option<String>,
-    pub(in crate::peer) scenario: String,
-    pub(in crate::peer) title: String,
-    pub(in crate::peer) section: String,
-    pub(in crate::peer) level: String,
-    pub(in crate::peer) requirement: String,
+    pub(in crate::peer) scenario: Scenario,
     /// `None`: it is destructive and was not run.
-    pub(in crate::peer) verdict: Option<&'static str>,
-    pub(in crate::peer) verdict_words: Option<Verdict>,
-    pub(in crate::peer) reason: Option<String>,
-    pub(in crate::peer) alive: Option<&'static str>,
-    pub(in crate::peer) alive_words: Option<Alive>,
-    pub(in crate::peer) sent: Vec<String>,
-    pub(in crate::peer) observed: Vec<String>,
-    pub(in crate::peer) allowed: Vec<String>,
-    pub(in crate::peer) wrong: Vec<String>,
-}
-
-fn words<T: ToString>(list: &[T]) -> Vec<String> {
-    list.iter().map(ToString::to_string).collect()
+    pub(in crate::peer) outcome: Option<Outcome>,
 }
 
 impl Ran {
-    /// A scenario that is withheld from a server.
-    pub(in crate::peer) fn withheld(scenario: &Scenario, target: SocketAddr) -> Ran {
-        Ran::unjudged(scenario, Some(target.to_string()))
+    pub(in crate::peer) fn verdict(&self) -> Option<Verdict> {
+        self.outcome.as_ref().map(|outcome| outcome.verdict)
     }
 
-    /// A scenario that is not run.
-    pub(in crate::peer) fn unjudged(scenario: &Scenario, target: Option<String>) -> Ran {
-        Ran {
-            target,
-            scenario: scenario.name.clone(),
-            title: scenario.title.clone(),
-            section: scenario.section(),
-            level: scenario.requirement.level.to_string(),
-            requirement: scenario.requirement.text.clone(),
-            verdict: None,
-            verdict_words: None,
-            reason: None,
-            alive: None,
-            alive_words: None,
-            sent: Vec::new(),
-            observed: Vec::new(),
-            allowed: words(&scenario.allowed),
-            wrong: words(&scenario.wrong),
-        }
+    /// The verdict for people.
+    pub(in crate::peer) fn verdict_text(&self) -> String {
+        self.verdict().map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string())
     }
 
-    pub(in crate::peer) fn new(scenario: &Scenario, target: SocketAddr, outcome: &Outcome) -> Ran {
-        Ran::judged(scenario, Some(target.to_string()), outcome)
+    pub(in crate::peer) fn alive(&self) -> Option<Alive> {
+        self.outcome.as_ref().map(|outcome| outcome.alive)
     }
 
-    pub(in crate::peer) fn judged(scenario: &Scenario, target: Option<String>, outcome: &Outcome) -> Ran {
-        Ran {
-            verdict: Some(outcome.verdict.name()),
-            verdict_words: Some(outcome.verdict),
-            reason: Some(outcome.reason.clone()).filter(|reason| !reason.is_empty()),
-            alive: Some(outcome.alive.name()),
-            alive_words: Some(outcome.alive),
-            sent: outcome.sent.clone(),
-            observed: words(&outcome.observed),
-            ..Ran::unjudged(scenario, target)
-        }
+    /// Why the verdict differs from the reactions, or why the scenario does not apply.
+    pub(super) fn reason(&self) -> Option<&str> {
+        let reason = self.outcome.as_ref().map(|outcome| outcome.reason.as_str());
+        reason.filter(|reason| !reason.is_empty())
     }
+
+    pub(super) fn sent(&self) -> &[String] {
+        self.outcome.as_ref().map_or(&[], |outcome| &outcome.sent)
+    }
+
+    pub(super) fn observed(&self) -> Vec<String> {
+        texts(self.outcome.iter().flat_map(|outcome| &outcome.observed))
+    }
+
+    pub(super) fn allowed(&self) -> Vec<String> {
+        texts(&self.scenario.allowed)
+    }
+
+    pub(super) fn wrong(&self) -> Vec<String> {
+        texts(&self.scenario.wrong)
+    }
+}
+
+fn texts<T: ToString>(list: impl IntoIterator<Item = T>) -> Vec<String> {
+    list.into_iter().map(|one| one.to_string()).collect()
 }
 
 /// How often each verdict was given.
@@ -122,8 +101,8 @@ impl Summary {
     pub(in crate::peer) fn of(ran: &[Ran], scenarios: usize) -> Summary {
         let mut summary = Summary { scenarios, counts: Counts::default(), sections: BTreeMap::new() };
         for one in ran {
-            summary.counts.add(one.verdict_words);
-            summary.sections.entry(one.section.clone()).or_default().add(one.verdict_words);
+            summary.counts.add(one.verdict());
+            summary.sections.entry(one.scenario.section()).or_default().add(one.verdict());
         }
         summary
     }

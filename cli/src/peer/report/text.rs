@@ -59,30 +59,34 @@ fn steps(text: &str) -> Vec<&str> {
 
 /// Writes the result of a scenario.
 pub(in crate::peer) fn ran(one: &Ran, out: &mut impl io::Write) -> io::Result<()> {
-    let verdict = one.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
-    let (level, section) = (&one.level, &one.section);
-    let summary = match (&one.reason, one.verdict_words) {
-        (_, None) => "destructive: needs --allow-destructive".to_owned(),
-        (Some(reason), _) => reason.clone(),
-        (None, _) => one.observed.join("; "),
+    let Ran { scenario, .. } = one;
+    let requirement = &scenario.requirement;
+    let observed = one.observed().join("; ");
+    let summary = match (one.verdict(), one.reason()) {
+        (None, _) => "destructive: needs --allow-destructive",
+        (Some(_), Some(reason)) => reason,
+        (Some(_), None) => &observed,
     };
-    let alive = one.alive_words.map(|alive| format!("; {alive}")).unwrap_or_default();
+    let alive = one.alive().map(|alive| format!("; {alive}")).unwrap_or_default();
     writeln!(
         out,
-        "{verdict:<16} {:<29} {section:<16} {level:<6} {}{alive}",
-        Plain(&one.scenario).to_string(),
-        Plain(&summary)
+        "{:<16} {:<29} {:<16} {:<6} {}{alive}",
+        one.verdict_text(),
+        Plain(&scenario.name).to_string(),
+        scenario.section(),
+        requirement.level,
+        Plain(summary)
     )?;
     if matches!(
-        one.verdict_words,
+        one.verdict(),
         Some(Verdict::Violates | Verdict::Tolerated | Verdict::LostConnection | Verdict::NoAnswer)
     ) {
-        writeln!(out, "    {}", Plain(&one.requirement))?;
-        for sent in &one.sent {
+        writeln!(out, "    {}", Plain(&requirement.text))?;
+        for sent in one.sent() {
             writeln!(out, "    sent       {}", Plain(sent))?;
         }
-        writeln!(out, "    received{}", Plain(&one.observed.join("; ")))?;
-        writeln!(out, "    allowed    {}", Plain(&one.allowed.join("; ")))?;
+        writeln!(out, "    received{}", Plain(&observed))?;
+        writeln!(out, "    allowed    {}", Plain(&one.allowed().join("; ")))?;
     }
     Ok(())
 }

@@ -149,7 +149,8 @@ impl Scenarios {
             }
             let Some(scenario) = self.waiting.pop_front() else { break };
             if scenario.destructive && !self.allow_destructive {
-                self.report.print_run(Ran::unjudged(&scenario, None), None, out)?;
+                let withheld = Ran { target: None, scenario, outcome: None };
+                self.report.print_run(withheld, None, out)?;
             } else {
                 self.now = Serving::new(scenario, self.patience);
             }
@@ -168,8 +169,9 @@ impl Scenarios {
         let ladder: Option<Ladder> = self.drawing.as_mut().map(Drawing::finish);
         let Some(serving) = self.now.take() else { return Ok(()) };
         let Some(outcome) = serving.outcome() else { return Ok(()) };
-        let client = serving.client().map(|client| client.to_string());
-        self.report.print_run(Ran::judged(serving.scenario(), client, &outcome), ladder, out)
+        let target = serving.client().map(|client| client.to_string());
+        let ran = Ran { target, scenario: serving.scenario().clone(), outcome: Some(outcome) };
+        self.report.print_run(ran, ladder, out)
     }
 
     /// Starts the drawing once the client is known.
