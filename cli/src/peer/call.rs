@@ -5,13 +5,14 @@ mod jobs;
 mod verbs;
 
 use super::faults::{FaultArguments, Faults};
-use super::lines::{self, Connection, End, Line, PrivateData, Rep, State, print};
+use super::lines::{self, Connection, End, Line, print};
 use super::live::{Live, SocketArguments, local_address};
 use crate::output::{self, Format, Out, Output, Status};
 use anyhow::Result;
 use clap::Args;
 use jobs::{JobArguments, Jobs};
 use rdmascope_analysis::time::parse_duration;
+use rdmascope_peer::cm::Closed;
 use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::peer::{Config, Event};
@@ -19,6 +20,7 @@ use rdmascope_peer::rpcrdma::{self, OfferLimits, Replied};
 use rdmascope_peer::time::Instant;
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
+use rdmascope_wire::cm::Reply;
 use rdmascope_wire::rpc::{self, program};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -131,9 +133,12 @@ pub(super) fn run(command: &Call, style: Style, out: &mut Out) -> io::Result<Sta
     let faults = command.faults.begin(live.peer.endpoint_mut());
     let mut caller = Caller { jobs, ..Caller::new(command, style) };
     let result = caller.run(&mut live, local, out)?;
-    let counts = live.wire.driver.counts();
-    let faults = faults.as_ref().map(Faults::counts);
-    let end = Line::End(End::new(caller.calls, caller.answered, Some(counts), faults));
+    let end = Line::End(End {
+        calls: caller.calls,
+        answered: caller.answered,
+        counts: Some(live.wire.driver.counts()),
+        faults: faults.as_ref().map(Faults::counts),
+    });
     let finished = live.finish();
     let finished = match &mut caller.jobs {
         Some(jobs) => finished.and(jobs.finish()),
@@ -218,7 +223,7 @@ impl Caller<'_> {
         };
         self.connection = Some(connection);
         let first_xid = RandomState::new().hash_one(1) as u32;
-        let mut rep = None;
+        let mut rep = (None, Vec::new());
         let mut waits = Waits::Connection;
         let mut deadline = self.started.plus(timeout);
         loop {
@@ -230,18 +235,17 @@ impl Caller<'_> {
             for (now, event) in events {
                 match event {
                     Event::Endpoint(endpoint::Event::Replied { reply, private_data, .. }) => {
-                        rep = Some((reply.as_ref().map(Rep::of), private_data));
+                        rep = (reply, private_data);
                     }
                     Event::Endpoint(endpoint::Event::Connected { .. }) => {
-                        self.connected(live, now, rep.as_ref(), out)?;
+                        self.connected(live, now, &rep, out)?;
                         call_now = true;
                     }
                     Event::Endpoint(endpoint::Event::Closed { why, .. }) => {
                         if let Waits::Reply(line, _) = waits {
                             self.unanswered(line, "the connection was lost", now, out)?;
                         }
-                        let line = Connection::closed(&why, to.ip());
-                        self.print(&Line::Connection(Box::new(line)), out)?;
+                        self.print(&Line::Connection(Connection::closed(why, to.ip())), out)?;
                         return Ok(Ok(()));
                     }
                     Event::Rpc { event, .. } => {
@@ -306,8 +310,8 @@ impl Caller<'_> {
                         self.unanswered(line, "no reply within --timeout", now, out)?;
                     }
                     _ => {
-                        let line = Connection::new(State::NoAnswer, to.ip());
-                        self.print(&Line::Connection(Box::new(line)), out)?;
+                        let line = Connection::closed(Closed::NoAnswer, to.ip());
+                        self.print(&Line::Connection(line), out)?;
                     }
                 }
                 return self.hang_up(live, out);
@@ -366,17 +370,17 @@ impl Caller<'_> {
         &self,
         live: &Live,
         now: Instant,
-        rep: Option<&(Option<Rep>, Vec<u8>)>,
+        (rep, private_data): &(Option<Reply<'static>>, Vec<u8>),
         out: &mut Out,
     ) -> io::Result<()> {
-        let mut line = Connection::new(State::Connected, self.command.to.ip());
-        line.elapsed_ns = Some(nanoseconds(now.since(self.started)));
-        line.rep = rep.and_then(|(rep, _)| *rep);
-        line.private_data = rep.and_then(|(_, private_data)| PrivateData::find(private_data));
-        if let Some(session) = self.connection.and_then(|connection| live.peer.session(connection)) {
-            line.agreed(session.negotiated());
-        }
-        self.print(&Line::Connection(Box::new(line)), out)
+        let session = self.connection.and_then(|connection| live.peer.session(connection));
+        let line = Connection {
+            elapsed_ns: Some(nanoseconds(now.since(self.started))),
+            rep: *rep,
+            negotiated: session.map(|session| *session.negotiated()),
+            ..Connection::established(self.command.to.ip(), private_data)
+        };
+        self.print(&Line::Connection(line), out)
     }
 
     /// Sends the DREQ, or abandons a connection that is not established.
@@ -387,8 +391,8 @@ impl Caller<'_> {
         };
         for event in happened {
             if let Some((_, why)) = rdmascope_peer::peer::Peer::closed(&event) {
-                let line = Connection::closed(why, self.command.to.ip());
-                self.print(&Line::Connection(Box::new(line)), out)?;
+                let line = Connection::closed(why.clone(), self.command.to.ip());
+                self.print(&Line::Connection(line), out)?;
             }
         }
         Ok(Ok(()))

@@ -7,7 +7,7 @@ mod tests;
 
 #[cfg(test)]
 pub(super) use columns::LISTS;
-pub(super) use export::{Entry, Export, File, Job, Path, digest};
+pub(super) use export::{Export, File, Job, digest};
 
 use crate::output::Format;
 use core::fmt;
@@ -18,11 +18,11 @@ use rdmascope_peer::nfs3;
 use rdmascope_peer::rpcrdma::{Freed, Mechanism};
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::Style;
-use rdmascope_wire::cm::{Reply, reject_reason_name};
-use rdmascope_wire::private_data::{self, Negotiated};
+use rdmascope_wire::cm::{self, Reply, reject_reason_name};
+use rdmascope_wire::private_data::{self, Negotiated, PrivateData};
 use rdmascope_wire::rpc::{self, program};
 use rdmascope_wire::xdr::Reader;
-use rdmascope_wire::{Layer, Qpn, Stop, Xid};
+use rdmascope_wire::{Layer, Stop, Xid};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
@@ -39,11 +39,11 @@ pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut impl Wr
 #[derive(Debug)]
 pub(super) enum Line {
     Sockets(Sockets),
-    Connection(Box<Connection>),
+    Connection(Connection),
     Call(Call),
     Chunk(Chunk),
     Export(Export),
-    Entry(Entry),
+    Entry(nfs3::Entry),
     Job(Job),
     File(File),
     End(End),
@@ -67,121 +67,46 @@ pub(super) struct Sockets {
 /// A connection was established, rejected or closed.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) state: State,
     pub(super) remote: IpAddr,
+    /// Why it ended; `None`: it was established.
+    pub(super) closed: Option<Closed>,
     /// From the REQ; on the passive side, from the REP.
     pub(super) elapsed_ns: Option<u64>,
-    pub(super) reject_reason: Option<u16>,
-    pub(super) reject_name: Option<&'static str>,
-    pub(super) rep: Option<Rep>,
+    /// The target's REP.
+    pub(super) rep: Option<Reply<'static>>,
+    /// The RFC 8797 private data of the remote side.
     pub(super) private_data: Option<PrivateData>,
-    pub(super) call_inline_threshold: Option<u32>,
-    pub(super) reply_inline_threshold: Option<u32>,
-    pub(super) remote_invalidation: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Connected,
-    Rejected,
-    NoAnswer,
-    Closed,
-    ClosedByRemote,
-    ClosedUnanswered,
-    GivenUp,
-    GaveWay,
+    pub(super) negotiated: Option<Negotiated>,
 }
 
 impl Connection {
-    /// A connection with no other details.
-    pub(super) fn new(state: State, remote: IpAddr) -> Connection {
-        Connection {
-            state,
-            remote,
-            elapsed_ns: None,
-            reject_reason: None,
-            reject_name: None,
-            rep: None,
-            private_data: None,
-            call_inline_threshold: None,
-            reply_inline_threshold: None,
-            remote_invalidation: None,
-        }
+    /// An established connection; `private_data` is that of the remote side.
+    pub(super) fn established(remote: IpAddr, private_data: &[u8]) -> Connection {
+        let private_data = private_data::find(private_data).and_then(|found| found.fields.ok());
+        Connection { remote, closed: None, elapsed_ns: None, rep: None, private_data, negotiated: None }
     }
 
     /// A connection that has ended.
-    pub(super) fn closed(why: &Closed, remote: IpAddr) -> Connection {
-        let state = match why {
-            Closed::Remote => State::ClosedByRemote,
-            Closed::Local => State::Closed,
-            Closed::LocalUnanswered => State::ClosedUnanswered,
-            Closed::Rejected { .. } => State::Rejected,
-            Closed::LocalReject => State::GivenUp,
-            Closed::NoAnswer => State::NoAnswer,
-            Closed::GaveWay => State::GaveWay,
+    pub(super) fn closed(why: Closed, remote: IpAddr) -> Connection {
+        let line = match &why {
+            Closed::Rejected { private_data, .. } => Connection::established(remote, private_data),
+            _ => Connection::established(remote, &[]),
         };
-        let mut line = Connection::new(state, remote);
-        if let Closed::Rejected { reason, private_data } = why {
-            line.reject_reason = Some(*reason);
-            line.reject_name = reject_reason_name(*reason);
-            line.private_data = PrivateData::find(private_data);
-        }
-        line
+        Connection { closed: Some(why), ..line }
     }
 
-    pub(super) fn agreed(&mut self, negotiated: &Negotiated) {
-        self.call_inline_threshold = Some(negotiated.call_inline_threshold);
-        self.reply_inline_threshold = Some(negotiated.reply_inline_threshold);
-        self.remote_invalidation = Some(negotiated.remote_invalidation);
-    }
-}
-
-/// The fields of the target's REP.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rep {
-    pub(super) qpn: Qpn,
-    pub(super) starting_psn: u32,
-    pub(super) responder_resources: u8,
-    pub(super) initiator_depth: u8,
-    pub(super) rnr_retry_count: u8,
-    pub(super) target_ack_delay_ns: u64,
-    pub(super) end_to_end_flow_control: bool,
-}
-
-impl Rep {
-    pub(super) fn of(reply: &Reply<'_>) -> Rep {
-        let delay = rdmascope_wire::cm::timeout(reply.target_ack_delay);
-        Rep {
-            qpn: reply.local_qpn,
-            starting_psn: reply.starting_psn.value(),
-            responder_resources: reply.responder_resources,
-            initiator_depth: reply.initiator_depth,
-            rnr_retry_count: reply.rnr_retry_count,
-            target_ack_delay_ns: u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX),
-            end_to_end_flow_control: reply.end_to_end_flow_control,
+    /// The reason of the REJ.
+    fn reject_reason(&self) -> Option<u16> {
+        match self.closed {
+            Some(Closed::Rejected { reason, .. }) => Some(reason),
+            _ => None,
         }
     }
 }
 
-/// The RFC 8797 private data of the remote side.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PrivateData {
-    version: u8,
-    remote_invalidation: bool,
-    send_size: u32,
-    receive_size: u32,
-}
-
-impl PrivateData {
-    pub(super) fn find(bytes: &[u8]) -> Option<PrivateData> {
-        let fields = private_data::find(bytes)?.fields.ok()?;
-        Some(PrivateData {
-            version: fields.version,
-            remote_invalidation: fields.remote_invalidation,
-            send_size: fields.send_bytes(),
-            receive_size: fields.receive_bytes(),
-        })
-    }
+/// Returns the longest time that the sender of a REP takes to acknowledge.
+fn target_ack_delay(rep: &Reply<'_>) -> u64 {
+    u64::try_from(cm::timeout(rep.target_ack_delay).as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A call and its result.
@@ -191,9 +116,8 @@ pub(super) struct Call {
     /// Counted from 1.
     pub(super) number: u64,
     pub(super) xid: Xid,
-    pub(super) program: Option<u32>,
-    pub(super) version: Option<u32>,
-    pub(super) procedure: Option<u32>,
+    /// Program, version and procedure.
+    pub(super) called: Option<(u32, u32, u32)>,
     /// `rpc_status` and `error` are as in docs/json.md.
     pub(super) rpc_status: Option<String>,
     pub(super) nfs_status: Option<String>,
@@ -221,9 +145,7 @@ impl Call {
             remote,
             number,
             xid,
-            program: None,
-            version: None,
-            procedure: None,
+            called: None,
             rpc_status: None,
             nfs_status: None,
             error: None,
@@ -236,9 +158,7 @@ impl Call {
     /// Adds the fields of a call.
     pub(super) fn called(&mut self, message: &[u8]) -> Result<(), Stop> {
         let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc))?;
-        self.program = Some(call.program);
-        self.version = Some(call.version);
-        self.procedure = Some(call.procedure);
+        self.called = Some((call.program, call.version, call.procedure));
         Ok(())
     }
 
@@ -248,8 +168,8 @@ impl Call {
         let reply = rpc::Reply::parse(&mut reader)?;
         let is_success = reply.status == rpc::Status::Success;
         self.rpc_status = Some(reply.status.to_string());
-        let is_nfs3 = (self.program, self.version) == (Some(program::NFS), Some(nfs3::VERSION));
-        if is_success && is_nfs3 && self.procedure != Some(0) {
+        let has_status = matches!(self.called, Some((program::NFS, nfs3::VERSION, 1..)));
+        if is_success && has_status {
             // nfsstat3 is the first word of all results.
             let number = reader.u32()?;
             let status = nfs3::Status::from_number(number);
@@ -264,11 +184,8 @@ impl Call {
 pub(super) struct End {
     pub(super) calls: u64,
     pub(super) answered: u64,
-    /// Packet counts; unknown for a device.
-    pub(super) sent: Option<u64>,
-    pub(super) icrc_good: Option<u64>,
-    pub(super) icrc_bad: Option<u64>,
-    pub(super) icrc_unverified: Option<u64>,
+    /// `None` for a device.
+    pub(super) counts: Option<Counts>,
     /// Present if faults were requested.
     pub(super) faults: Option<Faults>,
 }
@@ -279,20 +196,6 @@ pub(super) struct Faults {
     pub(super) lost: u32,
     pub(super) repeated: u32,
     pub(super) delayed: u32,
-}
-
-impl End {
-    pub(super) fn new(calls: u64, answered: u64, counts: Option<Counts>, faults: Option<Faults>) -> End {
-        End {
-            calls,
-            answered,
-            sent: counts.map(|counts| counts.sent),
-            icrc_good: counts.map(|counts| counts.good),
-            icrc_bad: counts.map(|counts| counts.bad),
-            icrc_unverified: counts.map(|counts| counts.unverified),
-            faults,
-        }
-    }
 }
 
 /// Returns the name of the kind.
@@ -318,19 +221,15 @@ impl fmt::Display for Shown<'_> {
             Line::Job(line) => export::show_job(line, *style, f),
             Line::File(line) => export::show_file(line, f),
             Line::End(end) => {
-                let End { calls, answered, sent, icrc_good, icrc_bad, icrc_unverified, faults } = end;
+                let End { calls, answered, counts, faults } = end;
                 write!(f, "{}, {answered} answered", Counted(*calls, "call"))?;
-                let (Some(sent), Some(icrc_good), Some(icrc_bad), Some(icrc_unverified)) =
-                    (sent, icrc_good, icrc_bad, icrc_unverified)
-                else {
-                    return Ok(());
-                };
+                let Some(counts) = counts else { return Ok(()) };
+                let Counts { sent, good, bad, unverified, .. } = counts;
                 write!(
                     f,
-                    "; {} sent; ICRCs received: {icrc_good} good, {}, \
-                     {icrc_unverified} unverified",
+                    "; {} sent; ICRCs received: {good} good, {}, {unverified} unverified",
                     Counted(*sent, "packet"),
-                    style.red_if(*icrc_bad > 0, format_args!("{icrc_bad} bad")),
+                    style.red_if(*bad > 0, format_args!("{bad} bad")),
                 )?;
                 match faults {
                     Some(Faults { lost, repeated, delayed }) => {
@@ -378,19 +277,18 @@ fn show_sockets(line: &Sockets, style: Style, f: &mut fmt::Formatter<'_>) -> fmt
 
 fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{} ", line.remote)?;
-    match line.state {
-        State::Connected => f.write_str("connected")?,
-        State::Rejected => {
-            let reason = line.reject_reason.unwrap_or_default();
-            let name = line.reject_name.unwrap_or("unknown reason");
+    match &line.closed {
+        None => f.write_str("connected")?,
+        Some(Closed::Rejected { reason, .. }) => {
+            let name = reject_reason_name(*reason).unwrap_or("unknown reason");
             write!(f, "{}, reason {reason} ({name})", style.red("rejected the connection"))?;
         }
-        State::NoAnswer => write!(f, "{}", style.red("did not answer"))?,
-        State::Closed => f.write_str("connection closed")?,
-        State::ClosedByRemote => f.write_str("closed the connection")?,
-        State::ClosedUnanswered => write!(f, "{}", style.red("did not answer the DREQ"))?,
-        State::GivenUp => write!(f, "{}", style.red("connection given up"))?,
-        State::GaveWay => f.write_str("connection ended: it made room for another client")?,
+        Some(Closed::NoAnswer) => write!(f, "{}", style.red("did not answer"))?,
+        Some(Closed::Local) => f.write_str("connection closed")?,
+        Some(Closed::Remote) => f.write_str("closed the connection")?,
+        Some(Closed::LocalUnanswered) => write!(f, "{}", style.red("did not answer the DREQ"))?,
+        Some(Closed::LocalReject) => write!(f, "{}", style.red("connection given up"))?,
+        Some(Closed::GaveWay) => f.write_str("connection ended: it made room for another client")?,
     }
     if let Some(elapsed) = line.elapsed_ns {
         write!(f, " after {}", Duration(elapsed))?;
@@ -400,38 +298,42 @@ fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) 
             f,
             "\n  REP           queue pair 0x{:06x}, starting PSN {}, responder resources {}, initiator depth {}, RNR retry count {}, target \
              ACK delay {}{}",
-            rep.qpn.0,
+            rep.local_qpn.0,
             rep.starting_psn,
             rep.responder_resources,
             rep.initiator_depth,
             rep.rnr_retry_count,
-            Duration(rep.target_ack_delay_ns),
+            Duration(target_ack_delay(rep)),
             if rep.end_to_end_flow_control { ", end-to-end flow control" } else { "" },
         )?;
     }
-    if line.state == State::Connected {
+    if line.closed.is_none() {
         match &line.private_data {
             Some(data) => write!(
                 f,
                 "\n  private data  version {}, sends {} bytes, receives {} bytes, {} remote invalidation",
                 data.version,
-                data.send_size,
-                data.receive_size,
+                data.send_bytes(),
+                data.receive_bytes(),
                 if data.remote_invalidation { "supports" } else { "does not support" },
             )?,
             None => f.write_str("\n  private data  no RFC 8797 data: inline thresholds are 1024 bytes")?,
         }
     }
-    if let (Some(call), Some(reply)) = (line.call_inline_threshold, line.reply_inline_threshold) {
-        write!(f, "\n  agreed        inline thresholds {call} bytes for calls, {reply} bytes for replies")?;
+    if let Some(Negotiated { call_inline_threshold, reply_inline_threshold, .. }) = line.negotiated {
+        write!(
+            f,
+            "\n  agreed        inline thresholds {call_inline_threshold} bytes for calls, \
+             {reply_inline_threshold} bytes for replies"
+        )?;
     }
     Ok(())
 }
 
 fn show_call(call: &Call, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{} call {} ", call.remote, call.number)?;
-    match (call.program, call.version, call.procedure) {
-        (Some(program), Some(version), Some(procedure)) => {
+    match call.called {
+        Some((program, version, procedure)) => {
             match program {
                 program::NFS => write!(f, "NFSv{version}")?,
                 _ => write!(f, "program {program} version {version}")?,
@@ -443,7 +345,7 @@ fn show_call(call: &Call, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Resu
                 _ => write!(f, " procedure {procedure}: ")?,
             }
         }
-        _ => f.write_str("with an unreadable RPC header: ")?,
+        None => f.write_str("with an unreadable RPC header: ")?,
     }
     match (&call.nfs_status, &call.rpc_status, &call.error) {
         (Some(status), ..) => write!(f, "{}", Plain(status))?,

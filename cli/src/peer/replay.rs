@@ -6,7 +6,7 @@ pub(super) mod screen;
 mod tests;
 
 use super::call::{file_handle, target};
-use super::lines::{self as common, Connection, PrivateData, Rep, State};
+use super::lines::{self as common, Connection};
 use super::live::{Live, SocketArguments, local_address};
 use super::recording::{self, Read, Use};
 use crate::capture_points::With;
@@ -26,6 +26,7 @@ use rdmascope_peer::tcp;
 use rdmascope_peer::time::earlier;
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
+use rdmascope_wire::cm::Reply;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -188,12 +189,11 @@ impl Replay {
             Err(error) => return Ok(Err(error)),
         };
         let result = run.run_to_end(&mut live, listener)?;
-        let counts = live.wire.driver.counts();
+        run.summary.counts = live.wire.driver.counts();
         let finished = live.finish();
         if let Err(error) = result.and(finished) {
             return Ok(Err(error));
         }
-        run.summary.count(counts);
         Ok(Ok(run.summary))
     }
 
@@ -253,7 +253,7 @@ struct Run {
     replayer: Replayer,
     read: Read,
     /// The contents of REPs, by connection.
-    reps: BTreeMap<endpoint::ConnectionId, (Option<Rep>, Vec<u8>)>,
+    reps: BTreeMap<endpoint::ConnectionId, (Option<Reply<'static>>, Vec<u8>)>,
     summary: Summary,
 }
 
@@ -306,21 +306,20 @@ impl Run {
         let remote = self.to.ip();
         if let Some((id, why)) = Peer::closed(&event) {
             self.reps.remove(&id);
-            return listener.line(common::Line::Connection(Box::new(Connection::closed(why, remote))));
+            return listener.line(common::Line::Connection(Connection::closed(why.clone(), remote)));
         }
         match event {
             Event::Endpoint(endpoint::Event::Replied { connection, reply, private_data, .. }) => {
-                self.reps.insert(connection, (reply.as_ref().map(Rep::of), private_data));
+                self.reps.insert(connection, (reply, private_data));
             }
             Event::Endpoint(endpoint::Event::Connected { connection }) => {
-                let mut line = Connection::new(State::Connected, remote);
-                let rep = self.reps.get(&connection);
-                line.rep = rep.and_then(|(rep, _)| *rep);
-                line.private_data = rep.and_then(|(_, data)| PrivateData::find(data));
-                if let Some(session) = live.peer.session(connection) {
-                    line.agreed(session.negotiated());
-                }
-                listener.line(common::Line::Connection(Box::new(line)))?;
+                let (rep, private_data) = self.reps.get(&connection).cloned().unwrap_or_default();
+                let line = Connection {
+                    rep,
+                    negotiated: live.peer.session(connection).map(|session| *session.negotiated()),
+                    ..Connection::established(remote, &private_data)
+                };
+                listener.line(common::Line::Connection(line))?;
             }
             _ => {}
         }

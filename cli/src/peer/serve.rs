@@ -7,7 +7,7 @@ mod scenarios;
 
 use super::call::PORT;
 use super::faults::{FaultArguments, Faults};
-use super::lines::{self, Connection, End, Line, PrivateData, State, print};
+use super::lines::{self, Connection, End, Line, print};
 use super::live::{Live, SocketArguments, Wire};
 use super::report::Format;
 use crate::confine::Paths;
@@ -123,9 +123,12 @@ pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<St
     for file in server.export.iter().flat_map(Export::changed) {
         server.print(&Line::File(file), out)?;
     }
-    let faults = faults.as_ref().map(Faults::counts);
-    let counts = live.wire.driver.counts();
-    let end = Line::End(End::new(server.calls, server.answered, Some(counts), faults));
+    let end = Line::End(End {
+        calls: server.calls,
+        answered: server.answered,
+        counts: Some(live.wire.driver.counts()),
+        faults: faults.as_ref().map(Faults::counts),
+    });
     let finished = live.finish();
     if let Err(error) = served.and(finished) {
         return output::complain(&error, out);
@@ -312,18 +315,16 @@ impl Server<'_> {
             }
             Event::Endpoint(endpoint::Event::Connected { connection }) => {
                 let Some(client) = self.clients.get(&connection) else { return Ok(()) };
-                let mut line = Connection::new(State::Connected, client.remote);
-                line.elapsed_ns = u64::try_from(now.since(client.requested_at).as_nanos()).ok();
-                line.private_data = PrivateData::find(&client.private_data);
-                if let Some(session) = live.peer.session(connection) {
-                    line.agreed(session.negotiated());
-                }
-                self.print(&Line::Connection(Box::new(line)), out)?;
+                let line = Connection {
+                    elapsed_ns: u64::try_from(now.since(client.requested_at).as_nanos()).ok(),
+                    negotiated: live.peer.session(connection).map(|session| *session.negotiated()),
+                    ..Connection::established(client.remote, &client.private_data)
+                };
+                self.print(&Line::Connection(line), out)?;
             }
             Event::Endpoint(endpoint::Event::Closed { connection, why }) => {
                 let Some(client) = self.clients.remove(&connection) else { return Ok(()) };
-                let line = Connection::closed(&why, client.remote);
-                self.print(&Line::Connection(Box::new(line)), out)?;
+                self.print(&Line::Connection(Connection::closed(why, client.remote)), out)?;
             }
             Event::Rpc { connection, event: rpcrdma::Event::Called(called) } if self.recorded.is_none() => {
                 self.answer(live, now, connection, &called, out)?;
@@ -357,10 +358,7 @@ impl Server<'_> {
         let results: Vec<_> = answers.iter().map(|answered| recorded.status(answered)).collect();
         for (answered, result) in answers.into_iter().zip(results) {
             let mut line = self.call_line(answered.connection, answered.xid);
-            if let Some((program, version, procedure)) = answered.called {
-                (line.program, line.version) = (Some(program), Some(version));
-                line.procedure = Some(procedure);
-            }
+            line.called = answered.called;
             self.answered += u64::from(result.is_ok());
             match result {
                 Ok(status) => line.rpc_status = Some(status),

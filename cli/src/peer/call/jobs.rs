@@ -194,7 +194,7 @@ impl Jobs {
             };
             let line = lines::Job {
                 job: name,
-                path: lines::Path::of(path),
+                path: path.clone(),
                 bytes: written.map(|bytes| bytes.len() as u64),
                 md5: written.map(|bytes| lines::digest(bytes)),
                 entries: None,
@@ -245,7 +245,7 @@ impl Jobs {
             }
             Ok(Outcome::Listed(entries)) => {
                 line.entries = Some(entries.len() as u64);
-                self.done.extend(entries.iter().map(|entry| Line::Entry(lines::Entry::of(entry))));
+                self.done.extend(entries.into_iter().map(Line::Entry));
             }
             Ok(Outcome::Written | Outcome::Removed) => {}
             Err(error) => {

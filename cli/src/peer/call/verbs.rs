@@ -1,11 +1,12 @@
 //! `peer call --verbs`: the calls over a queue pair of an RDMA device.
 
-use super::{Call, Caller, Connection, End, Line, PrivateData, State, Waits, lines};
+use super::{Call, Caller, Connection, End, Line, Waits, lines};
 use crate::output::{self, Out, Status};
 use crate::peer::device::Device;
 use crate::peer::live::PATIENCE;
 use anyhow::{Result, anyhow};
 use core::ops::ControlFlow;
+use rdmascope_peer::cm::Closed;
 use rdmascope_peer::driver::Ended;
 use rdmascope_peer::endpoint::{Connect, Event};
 use rdmascope_peer::provider::Provider as _;
@@ -52,7 +53,8 @@ pub(super) fn run(command: &Call, device: &str, style: Style, out: &mut Out) -> 
     if let Err(error) = caller.run_over_verbs(&mut opened, out)? {
         return output::complain(&error, out);
     }
-    caller.print(&Line::End(End::new(caller.calls, caller.answered, None, None)), out)?;
+    let end = End { calls: caller.calls, answered: caller.answered, counts: None, faults: None };
+    caller.print(&Line::End(end), out)?;
     Ok(caller.status())
 }
 
@@ -114,19 +116,20 @@ impl Caller<'_> {
                                 return Ok(Err(error.into()));
                             }
                         }
-                        let mut line = Connection::new(State::Connected, to.ip());
-                        line.elapsed_ns = Some(super::nanoseconds(now.since(self.started)));
-                        line.private_data = PrivateData::find(&their_data);
                         let theirs = private_data::find(&their_data).and_then(|found| found.valid());
-                        line.agreed(&Negotiated::new(Some(ours), theirs));
-                        self.print(&Line::Connection(Box::new(line)), out)?;
+                        let line = Connection {
+                            elapsed_ns: Some(super::nanoseconds(now.since(self.started))),
+                            negotiated: Some(Negotiated::new(Some(ours), theirs)),
+                            ..Connection::established(to.ip(), &their_data)
+                        };
+                        self.print(&Line::Connection(line), out)?;
                         call_now = true;
                     }
                     Event::Closed { why, .. } => {
                         if let (Waits::Reply(line, _), false) = (&waits, closing) {
                             self.ended(line.clone(), None, None, out)?;
                         }
-                        self.print(&Line::Connection(Box::new(Connection::closed(&why, to.ip()))), out)?;
+                        self.print(&Line::Connection(Connection::closed(why, to.ip())), out)?;
                         return Ok(Ok(()));
                     }
                     Event::Queue { event: QueueEvent::Received(received), .. } => {
@@ -148,17 +151,17 @@ impl Caller<'_> {
                 }
             }
             if closing && ended == Ended::Deadline {
-                let line = Connection::new(State::ClosedUnanswered, to.ip());
-                self.print(&Line::Connection(Box::new(line)), out)?;
+                let line = Connection::closed(Closed::LocalUnanswered, to.ip());
+                self.print(&Line::Connection(line), out)?;
                 return Ok(Ok(()));
             }
             if ended == Ended::Woken || ended == Ended::Deadline && !call_now && !closing {
                 match core::mem::replace(&mut waits, Waits::NextCall) {
                     Waits::Reply(line, _) => self.ended(line, None, None, out)?,
                     Waits::Connection => {
-                        let state = if ended == Ended::Woken { State::GivenUp } else { State::NoAnswer };
-                        let line = Connection::new(state, to.ip());
-                        self.print(&Line::Connection(Box::new(line)), out)?;
+                        let is_given_up = ended == Ended::Woken;
+                        let why = if is_given_up { Closed::LocalReject } else { Closed::NoAnswer };
+                        self.print(&Line::Connection(Connection::closed(why, to.ip())), out)?;
                         return Ok(Ok(()));
                     }
                     Waits::NextCall => {}

@@ -1,13 +1,16 @@
 //! The columns of each kind of line. They define the JSON and the tables of docs/peer.md.
 
 use super::export::{ENTRY, EXPORT, FILE, JOB};
-use super::{Call, Chunk, Connection, End, Faults, Line, PrivateData, Rep, Sockets, State};
+use super::{Call, Chunk, Connection, End, Faults, Line, Sockets, target_ack_delay};
+use rdmascope_peer::cm::Closed;
 use rdmascope_peer::rpcrdma::Mechanism;
 use rdmascope_present::column::Read::{
     Boolean, Nanoseconds, Object, Qpn, Shown, Text, Texts, U8, U16, U32, U64, Word, Xid,
 };
 use rdmascope_present::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
 use rdmascope_present::json::Json;
+use rdmascope_wire::cm::{Reply, reject_reason_name};
+use rdmascope_wire::private_data::PrivateData;
 
 /// The lists with a table in docs/peer.md.
 #[cfg(test)]
@@ -79,7 +82,6 @@ impl Subject for Connection {
     type Of<'a> = &'a Connection;
 }
 
-/// The words of [`State::word`].
 const STATES: Words = &[
     word("connected"),
     explained("rejected", "the remote side sent a REJ"),
@@ -91,18 +93,16 @@ const STATES: Words = &[
     explained("gave-way", "by this side, to make room for another client"),
 ];
 
-impl State {
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            State::Connected => "connected",
-            State::Rejected => "rejected",
-            State::NoAnswer => "no-answer",
-            State::Closed => "closed",
-            State::ClosedByRemote => "closed-by-remote",
-            State::ClosedUnanswered => "closed-unanswered",
-            State::GivenUp => "given-up",
-            State::GaveWay => "gave-way",
-        }
+const fn state(line: &Connection) -> &'static str {
+    match line.closed {
+        None => "connected",
+        Some(Closed::Rejected { .. }) => "rejected",
+        Some(Closed::NoAnswer) => "no-answer",
+        Some(Closed::Local) => "closed",
+        Some(Closed::Remote) => "closed-by-remote",
+        Some(Closed::LocalUnanswered) => "closed-unanswered",
+        Some(Closed::LocalReject) => "given-up",
+        Some(Closed::GaveWay) => "gave-way",
     }
 }
 
@@ -114,7 +114,7 @@ static CONNECTION: Columns<Connection> = {
         name: "peer_connection",
         role: Role::Line,
         columns: &[
-            C::new("state", Word(STATES, |line| Some(line.state.word())), "The state of the connection."),
+            C::new("state", Word(STATES, |line| Some(state(line))), "The state of the connection."),
             C::new("remote", Shown(|line, see| see(&line.remote)), "The remote address."),
             C::new(
                 "elapsed_ns",
@@ -122,38 +122,36 @@ static CONNECTION: Columns<Connection> = {
                 "Time from the REQ until the connection was established.",
             )
             .or_null(),
-            C::new("reject_reason", U16(|line| line.reject_reason), "The reason of the REJ.").or_null(),
-            C::new("reject_name", Word(&[], |line| line.reject_name), "Its name.").or_null(),
+            C::new("reject_reason", U16(|line| line.reject_reason()), "The reason of the REJ.").or_null(),
+            C::new("reject_name", Word(&[], |line| reject_reason_name(line.reject_reason()?)), "Its name.")
+                .or_null(),
             C::new(
                 "rep",
-                Object(&O { columns: &REP, lend: |line, see| lend(line.rep.as_ref(), see) }),
+                Object(&O { columns: &REP, lend: |line, see| lend(line.rep, see) }),
                 "The fields of the server's REP. It is null for `serve`, and with `--verbs`.",
             )
             .or_null(),
             C::new(
                 "private_data",
-                Object(&O {
-                    columns: &PRIVATE_DATA,
-                    lend: |line, see| lend(line.private_data.as_ref(), see),
-                }),
+                Object(&O { columns: &PRIVATE_DATA, lend: |line, see| lend(line.private_data, see) }),
                 "The RFC 8797 private data of the remote side.",
             )
             .or_null(),
             C::new(
                 "call_inline_threshold",
-                U32(|line| line.call_inline_threshold),
+                U32(|line| Some(line.negotiated?.call_inline_threshold)),
                 "The negotiated inline threshold of calls.",
             )
             .or_null(),
             C::new(
                 "reply_inline_threshold",
-                U32(|line| line.reply_inline_threshold),
+                U32(|line| Some(line.negotiated?.reply_inline_threshold)),
                 "The negotiated inline threshold of replies.",
             )
             .or_null(),
             C::new(
                 "remote_invalidation",
-                Boolean(|line| line.remote_invalidation),
+                Boolean(|line| Some(line.negotiated?.remote_invalidation)),
                 "Whether both sides support remote invalidation.",
             )
             .or_null(),
@@ -161,8 +159,10 @@ static CONNECTION: Columns<Connection> = {
     }
 };
 
+struct Rep;
+
 impl Subject for Rep {
-    type Of<'a> = &'a Rep;
+    type Of<'a> = Reply<'static>;
 }
 
 static REP: Columns<Rep> = {
@@ -171,8 +171,8 @@ static REP: Columns<Rep> = {
         name: "rep",
         role: Role::Inner,
         columns: &[
-            C::new("qpn", Qpn(|rep| Some(rep.qpn.0)), "The queue pair of the server."),
-            C::new("starting_psn", U32(|rep| Some(rep.starting_psn)), "The Starting PSN."),
+            C::new("qpn", Qpn(|rep| Some(rep.local_qpn.0)), "The queue pair of the server."),
+            C::new("starting_psn", U32(|rep| Some(rep.starting_psn.value())), "The Starting PSN."),
             C::new(
                 "responder_resources",
                 U8(|rep| Some(rep.responder_resources)),
@@ -190,7 +190,7 @@ static REP: Columns<Rep> = {
             ),
             C::new(
                 "target_ack_delay_ns",
-                Nanoseconds(|rep| Some(rep.target_ack_delay_ns)),
+                Nanoseconds(|rep| Some(target_ack_delay(&rep))),
                 "The longest time that the server takes to acknowledge.",
             ),
             C::new(
@@ -202,22 +202,24 @@ static REP: Columns<Rep> = {
     }
 };
 
-impl Subject for PrivateData {
-    type Of<'a> = &'a PrivateData;
+struct PrivateDataRow;
+
+impl Subject for PrivateDataRow {
+    type Of<'a> = PrivateData;
 }
 
-static PRIVATE_DATA: Columns<PrivateData> = {
-    type C = Column<PrivateData>;
+static PRIVATE_DATA: Columns<PrivateDataRow> = {
+    type C = Column<PrivateDataRow>;
     Columns {
         name: "private_data",
         role: Role::Inner,
         columns: &[
             C::new("version", U8(|data| Some(data.version)), "The version; only version 1 is used."),
             C::new("remote_invalidation", Boolean(|data| Some(data.remote_invalidation)), "The R flag."),
-            C::new("send_size", U32(|data| Some(data.send_size)), "Most bytes that it sends inline."),
+            C::new("send_size", U32(|data| Some(data.send_bytes())), "Most bytes that it sends inline."),
             C::new(
                 "receive_size",
-                U32(|data| Some(data.receive_size)),
+                U32(|data| Some(data.receive_bytes())),
                 "Most bytes that it receives inline.",
             ),
         ],
@@ -244,12 +246,12 @@ static CALL: Columns<Call> = {
             C::new("xid", Xid(|line| Some(line.xid.0)), "Its XID."),
             C::new(
                 "program",
-                U32(|line| line.program),
+                U32(|line| Some(line.called?.0)),
                 "The RPC program. It is null if the RPC header could not be read.",
             )
             .or_null(),
-            C::new("version", U32(|line| line.version), "The program version.").or_null(),
-            C::new("procedure", U32(|line| line.procedure), "The procedure.").or_null(),
+            C::new("version", U32(|line| Some(line.called?.1)), "The program version.").or_null(),
+            C::new("procedure", U32(|line| Some(line.called?.2)), "The procedure.").or_null(),
             C::new(
                 "rpc_status",
                 Text(|line, see| lend(line.rpc_status.as_deref(), see)),
@@ -353,21 +355,21 @@ static END: Columns<End> = {
             ),
             C::new(
                 "sent",
-                U64(|line| line.sent),
+                U64(|line| Some(line.counts?.sent)),
                 "Packets sent. This and the next three are null with `--verbs`.",
             )
             .or_null(),
-            C::new("icrc_good", U64(|line| line.icrc_good), "Packets received with a correct ICRC.")
+            C::new("icrc_good", U64(|line| Some(line.counts?.good)), "Packets received with a correct ICRC.")
                 .or_null(),
             C::new(
                 "icrc_bad",
-                U64(|line| line.icrc_bad),
+                U64(|line| Some(line.counts?.bad)),
                 "Packets received with a bad ICRC: they were dropped.",
             )
             .or_null(),
             C::new(
                 "icrc_unverified",
-                U64(|line| line.icrc_unverified),
+                U64(|line| Some(line.counts?.unverified)),
                 "Packets received whose ICRC could not be verified with certainty.",
             )
             .or_null(),

@@ -3,11 +3,16 @@
 use core::fmt;
 use md5::{Digest as _, Md5};
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
-use rdmascope_peer::nfs3;
-use rdmascope_present::column::Read::{Boolean, Bytes as Hex, Nanoseconds, Text, U16, U32, U64, Word};
-use rdmascope_present::column::{Column, Columns, Role, Subject, lend, word};
+use rdmascope_peer::nfs3::{Attributes, Entry};
+use rdmascope_present::column::Read::{
+    Boolean, Bytes as Hex, Lossy, Nanoseconds, Shown, Text, U16, U32, U64, Word,
+};
+use rdmascope_present::column::{Column, Columns, Lossy as LossyText, Role, Subject, lend, word};
 use rdmascope_present::text::{HexBytes, Style};
 use std::net::IpAddr;
+
+/// The permission bits of a mode.
+const MODE: u32 = 0o7777;
 
 /// An export is served.
 #[derive(Debug)]
@@ -27,7 +32,7 @@ pub(in crate::peer) struct Export {
 #[derive(Debug)]
 pub(in crate::peer) struct Job {
     pub(in crate::peer) job: &'static str,
-    pub(in crate::peer) path: Path,
+    pub(in crate::peer) path: Vec<u8>,
     /// Present for a file that was read or written.
     pub(in crate::peer) bytes: Option<u64>,
     pub(in crate::peer) md5: Option<String>,
@@ -38,52 +43,18 @@ pub(in crate::peer) struct Job {
     pub(in crate::peer) error: Option<String>,
 }
 
-/// A name in a listed directory.
-#[derive(Debug)]
-pub(in crate::peer) struct Entry {
-    pub(super) path: Path,
-    pub(super) fileid: u64,
-    pub(super) kind: Option<String>,
-    pub(super) mode: Option<u32>,
-    pub(super) size: Option<u64>,
-}
-
-impl Entry {
-    pub(in crate::peer) fn of(entry: &nfs3::Entry) -> Entry {
-        let attributes = entry.attributes.as_ref();
-        Entry {
-            path: Path::of(&entry.name),
-            fileid: entry.fileid,
-            kind: attributes.map(|attributes| attributes.kind.to_string()),
-            mode: attributes.map(|attributes| attributes.mode & 0o7777),
-            size: attributes.map(|attributes| attributes.size),
-        }
-    }
-}
-
 /// A file of an export that clients created or changed.
 #[derive(Debug)]
 pub(in crate::peer) struct File {
-    pub(in crate::peer) path: Path,
+    pub(in crate::peer) path: Vec<u8>,
     pub(in crate::peer) bytes: u64,
     pub(in crate::peer) md5: String,
     pub(in crate::peer) is_new: bool,
 }
 
-/// A path or a name, which is a sequence of bytes.
-#[derive(Debug)]
-pub(in crate::peer) struct Path {
-    path: String,
-    /// Present if some bytes are not UTF-8.
-    bytes: Option<Vec<u8>>,
-}
-
-impl Path {
-    pub(in crate::peer) fn of(bytes: &[u8]) -> Path {
-        let path = String::from_utf8_lossy(bytes);
-        let bytes = matches!(path, std::borrow::Cow::Owned(_)).then(|| bytes.to_vec());
-        Path { bytes, path: path.into_owned() }
-    }
+/// Returns a path, which is a sequence of bytes, if some of them are not UTF-8.
+fn not_utf8(path: &[u8]) -> Option<&[u8]> {
+    str::from_utf8(path).is_err().then_some(path)
 }
 
 impl Subject for Export {
@@ -115,37 +86,44 @@ pub(super) static EXPORT: Columns<Export> = {
     }
 };
 
-impl Subject for Entry {
+pub(super) struct EntryRow;
+
+impl Subject for EntryRow {
     type Of<'a> = &'a Entry;
 }
 
 /// A name in a listed directory.
-pub(super) static ENTRY: Columns<Entry> = {
-    type C = Column<Entry>;
+pub(super) static ENTRY: Columns<EntryRow> = {
+    type C = Column<EntryRow>;
     Columns {
         name: "peer_entry",
         role: Role::Line,
         columns: &[
             C::new(
                 "path",
-                Text(|line, see| see(&line.path.path)),
+                Lossy(|line, see| see(&line.name)),
                 "The name. Bytes that are not UTF-8 are replaced by U+FFFD.",
             ),
             C::new(
                 "path_hex",
-                Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
+                Hex(|line, see| lend(not_utf8(&line.name), see)),
                 "All bytes of `path`, if some are not UTF-8.",
             )
             .optional(),
             C::new("fileid", U64(|line| Some(line.fileid)), "The fileid."),
             C::new(
                 "kind",
-                Text(|line, see| lend(line.kind.as_deref(), see)),
+                Shown(|line, see| lend(line.attributes.as_ref(), |attributes| see(&attributes.kind))),
                 "The type, such as `NF3REG` or `NF3DIR`. Type, `mode` and `size` are null if the server omits the attributes.",
             )
             .or_null(),
-            C::new("mode", U32(|line| line.mode), "The permission bits.").or_null(),
-            C::new("size", U64(|line| line.size), "The size in bytes.").or_null(),
+            C::new(
+                "mode",
+                U32(|line| Some(line.attributes.as_ref()?.mode & MODE)),
+                "The permission bits.",
+            )
+            .or_null(),
+            C::new("size", U64(|line| Some(line.attributes.as_ref()?.size)), "The size in bytes.").or_null(),
         ],
     }
 };
@@ -166,10 +144,10 @@ pub(super) static JOB: Columns<Job> = {
                 Word(&[word("write"), word("read"), word("list")], |line| Some(line.job)),
                 "The kind of work.",
             ),
-            C::new("path", Text(|line, see| see(&line.path.path)), "The path in the export."),
+            C::new("path", Lossy(|line, see| see(&line.path)), "The path in the export."),
             C::new(
                 "path_hex",
-                Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
+                Hex(|line, see| lend(not_utf8(&line.path), see)),
                 "All bytes of `path`, if some are not UTF-8.",
             )
             .optional(),
@@ -208,10 +186,10 @@ pub(super) static FILE: Columns<File> = {
         name: "peer_file",
         role: Role::Line,
         columns: &[
-            C::new("path", Text(|line, see| see(&line.path.path)), "The path from the root of the export."),
+            C::new("path", Lossy(|line, see| see(&line.path)), "The path from the root of the export."),
             C::new(
                 "path_hex",
-                Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
+                Hex(|line, see| lend(not_utf8(&line.path), see)),
                 "All bytes of `path`, if some are not UTF-8.",
             )
             .optional(),
@@ -248,7 +226,7 @@ pub(super) fn show_export(line: &Export, f: &mut fmt::Formatter<'_>) -> fmt::Res
 }
 
 pub(super) fn show_job(line: &Job, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{} {}: ", line.job, Plain(&line.path.path))?;
+    write!(f, "{} {}: ", line.job, Plain(LossyText(&line.path)))?;
     match &line.error {
         Some(error) => write!(f, "{}", style.red(Plain(error)))?,
         None => {
@@ -268,15 +246,16 @@ pub(super) fn show_job(line: &Job, style: Style, f: &mut fmt::Formatter<'_>) -> 
 }
 
 pub(super) fn show_entry(line: &Entry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let kind = line.kind.as_deref().unwrap_or("");
-    match (line.mode, line.size) {
-        (Some(mode), Some(size)) => write!(f, "  {kind:<7} {mode:04o} {:>15}", Number(size))?,
-        _ => write!(f, "  {:28}", "")?,
+    match &line.attributes {
+        Some(Attributes { kind, mode, size, .. }) => {
+            write!(f, "  {:<7} {:04o} {:>15}", kind.to_string(), mode & MODE, Number(*size))?;
+        }
+        None => write!(f, "  {:28}", "")?,
     }
-    write!(f, "  {}", Plain(&line.path.path))
+    write!(f, "  {}", Plain(LossyText(&line.name)))
 }
 
 pub(super) fn show_file(line: &File, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let is = if line.is_new { "created" } else { "changed" };
-    write!(f, "{}: {is}, {} bytes, MD5 {}", Plain(&line.path.path), Number(line.bytes), line.md5)
+    write!(f, "{}: {is}, {} bytes, MD5 {}", Plain(LossyText(&line.path)), Number(line.bytes), line.md5)
 }

@@ -2,6 +2,9 @@
 
 use super::*;
 use core::net::Ipv4Addr;
+use rdmascope_peer::nfs3::Entry;
+use rdmascope_wire::Qpn;
+use rdmascope_wire::psn::Psn;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -12,7 +15,11 @@ fn json(line: &Line) -> String {
 }
 
 fn end(counts: Option<Counts>, faults: Option<Faults>) -> Line {
-    Line::End(End::new(5, 4, counts, faults))
+    Line::End(End { calls: 5, answered: 4, counts, faults })
+}
+
+fn entry(name: &[u8], fileid: u64) -> Entry {
+    Entry { fileid, name: name.to_vec(), cookie: 0, attributes: None, handle: None }
 }
 
 #[test]
@@ -26,32 +33,32 @@ fn lines_with_all_fields() {
         port: 20049,
         serves: Some("not in JSON".to_owned()),
     };
-    let rep = Rep {
-        qpn: Qpn(0x7f_0c1d),
-        starting_psn: 3_373_107,
+    let rep = Reply {
+        local_qpn: Qpn(0x7f_0c1d),
+        starting_psn: Psn::new(3_373_107),
         responder_resources: 128,
         initiator_depth: 16,
         rnr_retry_count: 7,
-        target_ack_delay_ns: 134_217_728,
+        target_ack_delay: 15,
         end_to_end_flow_control: true,
+        ..Reply::default()
     };
     let private_data =
-        PrivateData { version: 1, remote_invalidation: true, send_size: 4096, receive_size: 1024 };
+        PrivateData { remote_invalidation: true, send_size: 3, receive_size: 0, ..PrivateData::DEFAULT };
     let connection = Connection {
         elapsed_ns: Some(1_060_000),
-        reject_reason: Some(28),
-        reject_name: Some("Consumer Reject"),
+        closed: Some(Closed::Rejected { reason: 28, private_data: Vec::new() }),
         rep: Some(rep),
         private_data: Some(private_data),
-        call_inline_threshold: Some(4096),
-        reply_inline_threshold: Some(1024),
-        remote_invalidation: Some(false),
-        ..Connection::new(State::ClosedByRemote, HERE)
+        negotiated: Some(Negotiated {
+            call_inline_threshold: 4096,
+            reply_inline_threshold: 1024,
+            remote_invalidation: false,
+        }),
+        ..Connection::established(HERE, &[])
     };
     let call = Call {
-        program: Some(100_003),
-        version: Some(3),
-        procedure: Some(1),
+        called: Some((100_003, 3, 1)),
         rpc_status: Some("SUCCESS".to_owned()),
         nfs_status: Some("NFS3_OK".to_owned()),
         error: Some("a \"text\"".to_owned()),
@@ -70,16 +77,26 @@ fn lines_with_all_fields() {
         port_mapper: true,
         at: (HERE, 20049),
     };
-    let entry = Entry {
-        path: Path::of(b"a\xff"),
+    let time = nfs3::Time { seconds: 0, nanoseconds: 0 };
+    let attributes = nfs3::Attributes {
+        kind: nfs3::FileType::Regular,
+        mode: 0o10_0644,
+        links: 1,
+        uid: 0,
+        gid: 0,
+        size: 9,
+        used: 9,
+        device: (0, 0),
+        fsid: 0,
         fileid: 12,
-        kind: Some("NF3REG".to_owned()),
-        mode: Some(0o644),
-        size: Some(9),
+        accessed: time,
+        modified: time,
+        changed: time,
     };
+    let entry = Entry { attributes: Some(attributes), ..entry(b"a\xff", 12) };
     let job = Job {
         job: "read",
-        path: Path::of(b"\xc3\x28"),
+        path: b"\xc3\x28".to_vec(),
         bytes: Some(10),
         md5: Some(digest(b"")),
         entries: Some(2),
@@ -87,7 +104,7 @@ fn lines_with_all_fields() {
         elapsed_ns: 12,
         error: Some("it failed".to_owned()),
     };
-    let file = File { path: Path::of(b"\xff"), bytes: 13, md5: digest(b""), is_new: true };
+    let file = File { path: b"\xff".to_vec(), bytes: 13, md5: digest(b""), is_new: true };
     let counts = Counts { sent: 6, good: 7, bad: 8, unverified: 9, ..Counts::default() };
     let faults = Faults { lost: 1, repeated: 2, delayed: 3 };
     for (line, expected) in [
@@ -96,8 +113,8 @@ fn lines_with_all_fields() {
             r#"{"type":"peer_sockets","sockets":"raw","device":"rxe0","raw_refused":false,"local":["192.0.2.1","2001:db8::1"],"target":"[2001:db8::2]:20049","port":20049}"#,
         ),
         (
-            Line::Connection(Box::new(connection)),
-            r#"{"type":"peer_connection","state":"closed-by-remote","remote":"192.0.2.1","elapsed_ns":1060000,"reject_reason":28,"reject_name":"Consumer Reject","rep":{"qpn":"0x7f0c1d","starting_psn":3373107,"responder_resources":128,"initiator_depth":16,"rnr_retry_count":7,"target_ack_delay_ns":134217728,"end_to_end_flow_control":true},"private_data":{"version":1,"remote_invalidation":true,"send_size":4096,"receive_size":1024},"call_inline_threshold":4096,"reply_inline_threshold":1024,"remote_invalidation":false}"#,
+            Line::Connection(connection),
+            r#"{"type":"peer_connection","state":"rejected","remote":"192.0.2.1","elapsed_ns":1060000,"reject_reason":28,"reject_name":"consumer reject","rep":{"qpn":"0x7f0c1d","starting_psn":3373107,"responder_resources":128,"initiator_depth":16,"rnr_retry_count":7,"target_ack_delay_ns":134217728,"end_to_end_flow_control":true},"private_data":{"version":1,"remote_invalidation":true,"send_size":4096,"receive_size":1024},"call_inline_threshold":4096,"reply_inline_threshold":1024,"remote_invalidation":false}"#,
         ),
         (
             Line::Call(call),
@@ -143,10 +160,9 @@ fn lines_with_required_fields_only() {
         port: 1,
         serves: None,
     };
-    let entry = Entry { path: Path::of(b"b"), fileid: 0, kind: None, mode: None, size: None };
     let job = Job {
         job: "list",
-        path: Path::of(b"/"),
+        path: b"/".to_vec(),
         bytes: None,
         md5: None,
         entries: None,
@@ -160,15 +176,19 @@ fn lines_with_required_fields_only() {
             r#"{"type":"peer_sockets","sockets":"udp","device":null,"raw_refused":true,"local":[],"target":null,"port":1}"#,
         ),
         (
-            Line::Connection(Box::new(Connection::new(State::GivenUp, HERE))),
+            Line::Connection(Connection::closed(Closed::LocalReject, HERE)),
             r#"{"type":"peer_connection","state":"given-up","remote":"192.0.2.1","elapsed_ns":null,"reject_reason":null,"reject_name":null,"rep":null,"private_data":null,"call_inline_threshold":null,"reply_inline_threshold":null,"remote_invalidation":null}"#,
+        ),
+        (
+            Line::Connection(Connection::closed(Closed::Remote, HERE)),
+            r#"{"type":"peer_connection","state":"closed-by-remote","remote":"192.0.2.1","elapsed_ns":null,"reject_reason":null,"reject_name":null,"rep":null,"private_data":null,"call_inline_threshold":null,"reply_inline_threshold":null,"remote_invalidation":null}"#,
         ),
         (
             Line::Call(Call::new(HERE, 1, Xid(2))),
             r#"{"type":"peer_call","remote":"192.0.2.1","number":1,"xid":"0x00000002","program":null,"version":null,"procedure":null,"rpc_status":null,"nfs_status":null,"error":null,"latency_ns":null,"credits":null,"mechanism":null}"#,
         ),
         (
-            Line::Entry(entry),
+            Line::Entry(entry(b"b", 0)),
             r#"{"type":"peer_entry","path":"b","fileid":0,"kind":null,"mode":null,"size":null}"#,
         ),
         (
@@ -188,7 +208,6 @@ fn lines_with_required_fields_only() {
 /// commands.
 #[test]
 fn hidden_characters_are_escaped() {
-    let entry =
-        Entry { path: Path::of("a\u{202e}\u{9b}".as_bytes()), fileid: 1, kind: None, mode: None, size: None };
+    let entry = entry("a\u{202e}\u{9b}".as_bytes(), 1);
     assert!(json(&Line::Entry(entry)).contains(r#""path":"a\u202e\u009b""#));
 }

@@ -214,10 +214,7 @@ pub(super) struct Summary {
     conveyance_differ: u64,
     conveyance_may_differ: u64,
     connections_differ: u64,
-    sent: u64,
-    icrc_good: u64,
-    icrc_bad: u64,
-    icrc_unverified: u64,
+    pub(super) counts: Counts,
 }
 
 impl Summary {
@@ -244,11 +241,6 @@ impl Summary {
             Verdict::Skipped(_) => &mut self.skipped,
         };
         *count += 1;
-    }
-
-    pub(super) fn count(&mut self, counts: Counts) {
-        self.sent = counts.sent;
-        (self.icrc_good, self.icrc_bad, self.icrc_unverified) = (counts.good, counts.bad, counts.unverified);
     }
 
     pub(super) fn is_agreement(&self) -> bool {
@@ -315,14 +307,9 @@ pub(super) fn print_summary(
             summary.not_understood
         )?;
     }
-    writeln!(
-        out,
-        "{} packets sent; ICRCs received: {} good, {}, {} unverified",
-        summary.sent,
-        summary.icrc_good,
-        style.red_if(summary.icrc_bad > 0, format_args!("{} bad", summary.icrc_bad)),
-        summary.icrc_unverified
-    )
+    let Counts { sent, good, bad, unverified, .. } = summary.counts;
+    let bad = style.red_if(bad > 0, format!("{bad} bad"));
+    writeln!(out, "{sent} packets sent; ICRCs received: {good} good, {bad}, {unverified} unverified")
 }
 
 pub(super) struct Shown<'a>(pub(super) &'a Replayed, pub(super) Style);

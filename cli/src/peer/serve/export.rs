@@ -211,10 +211,10 @@ impl Export {
         self.files.files().filter_map(|(path, content)| {
             let (md5, before) = (lines::digest(content), self.before.get(&path));
             (before != Some(&md5)).then(|| lines::File {
-                path: lines::Path::of(&path),
                 bytes: content.len() as u64,
                 md5,
                 is_new: before.is_none(),
+                path,
             })
         })
     }

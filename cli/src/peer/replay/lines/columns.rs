@@ -193,14 +193,14 @@ pub(in crate::peer::replay) static REPLAY_END: Columns<Summary> = {
             ),
             C::new(
                 "sent",
-                U64(|line| Some(line.sent)),
+                U64(|line| Some(line.counts.sent)),
                 "Packets sent. This and the next three are as in `peer_end`.",
             ),
-            C::new("icrc_good", U64(|line| Some(line.icrc_good)), "Packets received with a correct ICRC."),
-            C::new("icrc_bad", U64(|line| Some(line.icrc_bad)), "Packets received with a bad ICRC."),
+            C::new("icrc_good", U64(|line| Some(line.counts.good)), "Packets received with a correct ICRC."),
+            C::new("icrc_bad", U64(|line| Some(line.counts.bad)), "Packets received with a bad ICRC."),
             C::new(
                 "icrc_unverified",
-                U64(|line| Some(line.icrc_unverified)),
+                U64(|line| Some(line.counts.unverified)),
                 "Packets received whose ICRC could not be verified with certainty.",
             ),
         ],

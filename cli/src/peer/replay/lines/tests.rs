@@ -55,7 +55,7 @@ fn summary_line() {
     };
     (summary.not_understood, summary.own, summary.connections_differ) = (7, 8, 9);
     (summary.conveyance_differ, summary.conveyance_may_differ) = (14, 15);
-    summary.count(Counts { sent: 10, good: 11, bad: 12, unverified: 13, ..Counts::default() });
+    summary.counts = Counts { sent: 10, good: 11, bad: 12, unverified: 13, ..Counts::default() };
     assert_eq!(
         REPLAY_END.of(&summary).to_json(),
         r#"{"type":"peer_replay_end","calls":1,"agree":2,"differ":3,"unanswered":4,"not_compared":5,"not_sent":6,"skipped":16,"not_understood":7,"own":8,"granted_differ":17,"conveyance_differ":14,"conveyance_may_differ":15,"connections_differ":9,"sent":10,"icrc_good":11,"icrc_bad":12,"icrc_unverified":13}"#
