@@ -2,12 +2,12 @@
 
 use super::inject::{Chosen, Inject, Means, known, one};
 use super::replay::screen::{OnScreen, faults};
-use super::report::{self, Crossing, Ladder, text};
+use super::report::{Crossing, Ladder, text};
 use crate::input::Input;
 use anyhow::{Result, anyhow};
 use rdmascope_peer::scenario::{Side, Verdict};
 use rdmascope_tui::filter::quoted;
-use rdmascope_tui::inject::{Arrow, Bench, Entry, Order, Ran, Runner, Update, Watch};
+use rdmascope_tui::inject::{Bench, Entry, Order, Ran, Runner, Update, Watch};
 use std::net::{IpAddr, SocketAddr};
 
 /// The explanation of the session that the UI shows before it sends anything.
@@ -98,12 +98,12 @@ impl Running {
         let mut look = |kept: &[Crossing]| {
             if kept.len() > shown {
                 shown = kept.len();
-                watch.update(Update::Arrows(arrows(Ladder::of(kept, to.ip()))));
+                watch.update(Update::Arrows(Ladder::of(kept, to.ip()).arrows));
             }
             watch.is_stopped()
         };
         let ran = one(command, to, means, order.index, scenario, Some(&mut look))?;
-        let arrows = means.take_kept().map(|kept| arrows(Ladder::of(&kept, to.ip()))).unwrap_or_default();
+        let arrows = means.take_kept().map(|kept| Ladder::of(&kept, to.ip()).arrows).unwrap_or_default();
         let Some(ran) = ran else {
             return Ok(Ran { verdict: "ended early".into(), arrows, ..Ran::default() });
         };
@@ -116,13 +116,4 @@ impl Running {
             arrows,
         })
     }
-}
-
-fn arrows(ladder: Ladder) -> Vec<Arrow> {
-    let arrow = |arrow: report::Arrow| Arrow {
-        since: u64::try_from(arrow.since.as_nanos()).unwrap_or(u64::MAX),
-        out: arrow.out,
-        text: arrow.text,
-    };
-    ladder.arrows.into_iter().map(arrow).collect()
 }

@@ -9,7 +9,7 @@ pub(super) mod text;
 use crate::output::{self, Out};
 use clap::ValueEnum;
 use html::{Cell, Column};
-pub(super) use ladder::{Arrow, Crossing, Drawing, Ladder};
+pub(super) use ladder::{Crossing, Drawing, Ladder};
 pub(super) use lines::Ran;
 use lines::{SCENARIO, Summary};
 use rdmascope_peer::scenario::{Scenario, Side};

@@ -6,6 +6,7 @@
 use super::ladder::Ladder;
 use super::lines::Ran;
 use crate::html::head;
+use core::time::Duration;
 use maud::{DOCTYPE, Markup, html};
 use rdmascope_analysis::units::Plain;
 use rdmascope_peer::scenario::{Scenario, Side, Verdict};
@@ -214,7 +215,7 @@ fn ladder(words: &Words, ladder: &Ladder) -> Markup {
                             tr { td {} td class="arrow" colspan="2" {} td { span class="note" { (ladder.left_out) "  more packets" } } }
                         }
                         tr {
-                            td class="number" { (format!("{:.3} ms", arrow.since.as_secs_f64() * 1e3)) }
+                            td class="number" { (format!("{:.3} ms", Duration::from_nanos(arrow.since).as_secs_f64() * 1e3)) }
                             td class=(if arrow.out { "arrow out" } else { "arrow in" }) colspan="2" {
                                 span class="hidden" { (if arrow.out { words.to } else { words.from }) }
                             }

@@ -1,11 +1,11 @@
 //! The ladder diagram of a run: the packets that crossed, with direction and time.
 
 use core::net::IpAddr;
-use core::time::Duration;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use rdmascope_present::tables::packets::Carried;
+use rdmascope_tui::inject::Arrow;
 use std::collections::VecDeque;
 
 /// Packets drawn of one run: the first ones and the last ones.
@@ -18,15 +18,6 @@ const BEFORE: usize = 24;
 pub(in crate::peer) struct Crossing {
     pub(in crate::peer) time: Time,
     pub(in crate::peer) bytes: Vec<u8>,
-}
-
-/// A packet in the ladder.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::peer) struct Arrow {
-    pub(in crate::peer) since: Duration,
-    /// Whether this side sent it.
-    pub(in crate::peer) out: bool,
-    pub(in crate::peer) text: String,
 }
 
 /// The drawn packets of a run.
@@ -144,7 +135,7 @@ impl Drawing {
         let Some(remote) = remote else { return Ladder::default() };
         let (count, start) = (first.len(), first.first().map_or(Time(0), |packet| packet.time));
         let arrow = |packet: Packet| Arrow {
-            since: Duration::from_nanos(packet.time.since(start)),
+            since: packet.time.since(start),
             out: packet.source != remote,
             text: packet.text,
         };
@@ -185,7 +176,7 @@ pub(super) mod tests {
         assert_eq!(ladder.left_out, 0);
         assert_eq!(ladder.arrows.len(), 2);
         assert!(ladder.arrows[0].out && ladder.arrows[0].text.contains("ConnectRequest"), "{ladder:?}");
-        assert_eq!(ladder.arrows[1].since, Duration::from_millis(1));
+        assert_eq!(ladder.arrows[1].since, 1_000_000);
         assert!(!Ladder::of(&request(1, "192.0.2.2"), address("192.0.2.1")).arrows[0].out);
     }
 
@@ -193,7 +184,7 @@ pub(super) mod tests {
     fn long_run_shows_first_and_last_packets() {
         let ladder = Ladder::of(&request(1000, "192.0.2.2"), address("192.0.2.2"));
         assert_eq!((ladder.arrows.len(), ladder.left_out), (FIRST + LAST, 1000 - FIRST - LAST));
-        assert_eq!(ladder.arrows[FIRST].since, Duration::from_millis(1000 - LAST as u64));
+        assert_eq!(ladder.arrows[FIRST].since, 1_000_000 * (1000 - LAST as u64));
     }
 
     #[test]
