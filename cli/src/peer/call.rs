@@ -97,13 +97,7 @@ pub(crate) fn target(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses a file handle from hexadecimal digits, with or without 0x.
 pub(super) fn file_handle(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("0x").unwrap_or(text).chars();
-    let digits: Vec<u32> = digits.map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
-    let pairs = digits.chunks(2).map(|pair| match pair {
-        [high, low] => u8::try_from(high << 4 | low).ok(),
-        _ => None,
-    });
-    pairs.collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.is_empty())
+    hex::decode(text.strip_prefix("0x").unwrap_or(text)).ok().filter(|bytes| !bytes.is_empty())
 }
 
 fn program_number(text: &str) -> Result<u32, String> {
