@@ -42,9 +42,9 @@ use alloc::vec::Vec;
 pub use pattern::Pattern;
 use serde::Deserialize;
 pub use step::{
-    ChunkList, Connect, Direction, Effect, ErrorFields, Expect, Fill, Fraction, Handle, Kind, Message,
-    MessageError, Number, Observe, Offered, Payload, PrivateDataFields, Procedure, Pull, Read, ReadEntry,
-    Register, Rights, Rule, Segment, Send, SendRaw, Session, Step, Until, Write,
+    ChunkList, Connect, Direction, Effect, ErrorFields, Expect, Fill, Fraction, Handle, Kind, MessageError,
+    Number, Observe, Offered, Payload, PrivateDataFields, Procedure, Pull, Read, ReadEntry, Register, Rights,
+    Rule, Segment, Send, SendRaw, Session, Step, Until, Write,
 };
 
 /// The level of a requirement (RFC 2119).

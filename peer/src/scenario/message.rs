@@ -1,9 +1,7 @@
 //! Builds the messages of `send` steps.
 
 use super::payload;
-use super::step::{
-    ErrorFields, Fraction, Kind, Message, MessageError, NamedError, Payload, Procedure, Segment, Send,
-};
+use super::step::{ErrorFields, Fraction, Kind, MessageError, NamedError, Payload, Procedure, Segment, Send};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,6 +14,19 @@ pub(super) struct Registered {
     pub(super) rkey: Rkey,
     pub(super) address: u64,
     pub(super) length: u32,
+}
+
+/// The parts of a sent message that its answer is compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Its XID.
+    pub(super) xid: u32,
+    /// The rdma_vers that is sent; `None` if fewer than eight bytes are sent.
+    pub(super) vers: Option<u32>,
+    /// Number of segments in each Write chunk.
+    pub(super) writes: Vec<usize>,
+    /// Number of segments in the Reply chunk, if there is one.
+    pub(super) reply: Option<usize>,
 }
 
 /// Bytes to store in named memory before the message is sent.
@@ -87,15 +98,15 @@ pub(super) fn modify(
     }
 }
 
-/// Builds the message of a step with these XIDs in header and Payload stream. `results` belong to
-/// the callback that it answers.
+/// Builds the message of a step and its bytes, with these XIDs in header and Payload stream.
+/// `results` belong to the callback that it answers.
 pub(super) fn build(
     send: &Send,
     xid: u32,
     payload_xid: u32,
     results: &[u8],
     memory: &BTreeMap<String, Registered>,
-) -> (Message, Stores) {
+) -> (Message, Vec<u8>, Stores) {
     let procedure = procedure(send.proc.unwrap_or(Procedure::Known(Kind::Msg)));
     let mut header = Builder::new(Xid(xid), send.credits.unwrap_or(32), procedure);
     header.version = send.vers.unwrap_or(rpcrdma::VERSION);
@@ -127,15 +138,8 @@ pub(super) fn build(
     let message = Message {
         xid,
         vers: version(&bytes),
-        bytes,
-        reply: header
-            .reply
-            .iter()
-            .flatten()
-            .map(|segment| (segment.handle.0, segment.offset, segment.length))
-            .collect(),
         writes: header.writes.iter().map(Vec::len).collect(),
-        has_reply_chunk: header.reply.is_some(),
+        reply: header.reply.as_ref().map(Vec::len),
     };
-    (message, stores)
+    (message, bytes, stores)
 }

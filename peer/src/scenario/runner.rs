@@ -3,14 +3,14 @@
 mod perform;
 mod session;
 
-use super::message::Registered;
+use super::message::{Message, Registered};
 use super::nfs41::{Nfs41, Request};
 use super::outcome::{self, Alive, Outcome, Verdict};
 use super::pattern::Pattern;
 use super::payload;
 use super::reaction::{How, Observed, PrivateDataSeen};
 use super::seen;
-use super::step::{Message, Offered, Until};
+use super::step::{Offered, Until};
 use super::{Need, Scenario};
 use crate::cm::Closed;
 use crate::endpoint::{self, ConnectionId, Endpoint, Event};
@@ -569,15 +569,7 @@ impl Runner {
         let mut bytes = Vec::new();
         Builder::new(rdmascope_wire::Xid(xid), 32, Procedure::Msg).build(&mut bytes);
         bytes.extend(payload::null(xid));
-        let message = Message {
-            xid,
-            vers: Some(1),
-            bytes: Vec::new(),
-            reply: Vec::new(),
-            writes: Vec::new(),
-            has_reply_chunk: false,
-        };
-        self.messages.insert(xid, message);
+        self.messages.insert(xid, Message { xid, vers: Some(1), ..Message::default() });
         if let Some(connection) = self.connection {
             // If it cannot be sent, the missing reply is reported.
             let send = crate::rc::Send { bytes, ..crate::rc::Send::default() };

@@ -1,7 +1,7 @@
 //! Converts received messages into observed reactions.
 
+use super::message::Message;
 use super::reaction::{CallbackSeen, Observed, PrivateDataSeen, ReplyChunks, ReplySeen};
-use super::step::Message;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -66,7 +66,7 @@ pub(super) fn message(
     let status = reply.filter(|reply| reply.xid == header.xid).map(|reply| reply.status);
     let writes: Vec<(usize, u64)> =
         header.writes.map(|chunk| (chunk.segment_count(), chunk.length())).collect();
-    let offered: Vec<usize> = call.has_reply_chunk.then_some(call.reply.len()).into_iter().collect();
+    let offered: Vec<usize> = call.reply.into_iter().collect();
     let returned: Vec<(usize, u64)> =
         header.reply.iter().map(|chunk| (chunk.segment_count(), chunk.length())).collect();
     let seen = ReplySeen {

@@ -4,11 +4,12 @@
 mod perform;
 
 use super::Scenario;
+use super::message::Message;
 use super::outcome::{self, Alive, Outcome, Verdict};
 use super::reaction::{How, Observed};
 use super::response::{Awaited, Invalidated, ReplyChunk, Side};
 use super::seen;
-use super::step::{Message, Step, Until};
+use super::step::{Step, Until};
 use crate::cm::Closed;
 use crate::endpoint::{self, ConnectionId};
 use crate::nfs3;

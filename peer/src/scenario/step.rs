@@ -377,23 +377,6 @@ pub struct Send {
     pub times: Option<u32>,
 }
 
-/// A message that is ready to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Its XID.
-    pub xid: u32,
-    /// The rdma_vers that is sent; `None` if fewer than eight bytes are sent.
-    pub vers: Option<u32>,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// The segments of the Reply chunk in order: handle, address, length.
-    pub reply: Vec<(u32, u64, u32)>,
-    /// Number of segments in each Write chunk.
-    pub writes: Vec<usize>,
-    /// Whether it has a Reply chunk.
-    pub has_reply_chunk: bool,
-}
-
 /// See [`Step::SendRaw`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

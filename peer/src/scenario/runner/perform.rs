@@ -6,13 +6,12 @@ use crate::interceptor::{self, Matches, Rules};
 use crate::memory::Access;
 use crate::provider::Provider;
 use crate::rc::{self, Operation, PostError};
-use crate::scenario::message::{self, Registered};
+use crate::scenario::message::{self, Message, Registered};
 use crate::scenario::nfs41::{self, Nfs41};
 use crate::scenario::outcome::Verdict;
 use crate::scenario::payload::{from_digits, shown};
 use crate::scenario::step::{
-    Connect, Direction, Effect, Fill, Handle, Message, Offered, PrivateDataFields, Register, Rights, Rule,
-    Send, Step,
+    Connect, Direction, Effect, Fill, Handle, Offered, PrivateDataFields, Register, Rights, Rule, Send, Step,
 };
 use crate::time::Instant;
 use alloc::boxed::Box;
@@ -65,14 +64,8 @@ impl Runner {
                     send.bytes.replace("xid", &xid.map(|xid| format!("{xid:08x}")).unwrap_or_default());
                 let bytes = from_digits(&digits).unwrap_or_default();
                 if let Some(xid) = xid {
-                    self.remember(Message {
-                        xid,
-                        vers: message::version(&bytes),
-                        bytes: Vec::new(),
-                        reply: Vec::new(),
-                        writes: Vec::new(),
-                        has_reply_chunk: false,
-                    });
+                    let vers = message::version(&bytes);
+                    self.remember(Message { xid, vers, ..Message::default() });
                 }
                 self.post_send(endpoint, bytes, send.invalidate.map(Rkey), "SEND".to_string());
             }
@@ -264,7 +257,7 @@ impl Runner {
             };
             let payload_xid = send.payload_xid.map_or(xid, |xid| self.target.first_xid.wrapping_add(xid));
             let results = callback.as_ref().map(|(_, message)| nfs41::results(message)).unwrap_or_default();
-            let (message, stores) = message::build(send, xid, payload_xid, &results, &self.memory);
+            let (message, bytes, stores) = message::build(send, xid, payload_xid, &results, &self.memory);
             for (name, bytes) in stores {
                 if let (Some(connection), Some(registered)) = (self.connection, self.memory.get(&name)) {
                     endpoint.fill(connection, registered.rkey, &bytes);
@@ -272,7 +265,6 @@ impl Runner {
             }
             let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
             let description = format!("SEND of XID 0x{xid:08x}{vers}");
-            let bytes = message.bytes.clone();
             self.remember(message);
             let invalidate = send.invalidate.and_then(|handle| self.handle_of(handle));
             self.post_send(endpoint, bytes, invalidate, description);
@@ -282,7 +274,7 @@ impl Runner {
     /// Assigns later answers with this XID to this message.
     fn remember(&mut self, message: Message) {
         self.answered.remove(&message.xid);
-        self.messages.insert(message.xid, Message { bytes: Vec::new(), ..message });
+        self.messages.insert(message.xid, message);
     }
 
     fn post_send(

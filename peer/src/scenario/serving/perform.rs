@@ -10,7 +10,7 @@ use crate::scenario::payload::shown;
 use crate::scenario::response::{
     Invalidated, OtherXid, ReadChunk, ReplyChunk, Response, Returned, WriteBeyond,
 };
-use crate::scenario::step::{Handle, Message, Send, Step};
+use crate::scenario::step::{Handle, Send, Step};
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -116,11 +116,10 @@ impl Serving {
                 Some(Handle::Number(number)) => Some(Rkey(number)),
                 _ => None,
             };
-            let (message, _) = message::build(send, xid, payload_xid, &[], &BTreeMap::new());
+            let (message, bytes, _) = message::build(send, xid, payload_xid, &[], &BTreeMap::new());
             let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
             let description = format!("SEND of XID 0x{xid:08x}{vers}");
-            let bytes = message.bytes.clone();
-            self.messages.insert(xid, Message { bytes: Vec::new(), ..message });
+            self.messages.insert(xid, message);
             self.post(peer, bytes, invalidate, &description);
         }
     }
