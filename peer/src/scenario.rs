@@ -20,6 +20,7 @@ mod outcome;
 mod pattern;
 mod payload;
 mod reaction;
+mod record;
 mod response;
 mod runner;
 mod seen;

@@ -1,7 +1,10 @@
 //! Performs a scenario of the requester's side.
 
+mod injector;
 mod perform;
 mod session;
+
+pub use injector::Injector;
 
 use super::message::{Message, Registered};
 use super::nfs41::{Nfs41, Request};
@@ -9,17 +12,16 @@ use super::outcome::{self, Alive, Outcome, Verdict};
 use super::pattern::Pattern;
 use super::payload;
 use super::reaction::{How, Observed, PrivateDataSeen};
+use super::record::Record;
 use super::seen;
 use super::step::{Offered, Until};
 use super::{Need, Scenario};
 use crate::cm::Closed;
-use crate::endpoint::{self, ConnectionId, Endpoint, Event};
-use crate::packet::Datagram;
-use crate::pair::End;
+use crate::endpoint::{self, ConnectionId, Event};
 use crate::provider::Provider;
 use crate::rc::{Operation, QueueEvent, WorkId};
-use crate::time::{Instant, earlier};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::time::Instant;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -29,8 +31,8 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, Segment};
 
-/// Most reactions that are kept and judged.
-const MOST_REACTIONS: usize = 4096;
+/// Most Read chunks of replies that are kept.
+const MOST_OFFERS: usize = 4096;
 /// Number and length of posted Receives. They are longer than advertised, to receive replies that
 /// exceed the threshold.
 const RECEIVES: usize = 256;
@@ -145,12 +147,7 @@ pub struct Runner {
     leaving: bool,
     /// The last backward call: its XID, and its message from the RPC header on.
     callback: Option<(u32, Vec<u8>)>,
-    pending: VecDeque<Observed>,
-    observed: Vec<Observed>,
-    sent: Vec<String>,
-    alive: Alive,
-    /// The verdict and reason of a scenario that was stopped early.
-    stopped: Option<(Verdict, String)>,
+    record: Record,
 }
 
 impl Runner {
@@ -181,11 +178,7 @@ impl Runner {
             removal: None,
             leaving: false,
             callback: None,
-            pending: VecDeque::new(),
-            observed: Vec::new(),
-            sent: Vec::new(),
-            alive: Alive::NotAsked,
-            stopped: needs_nfs.then_some(why),
+            record: Record::new(needs_nfs.then_some(why)),
             scenario,
             target,
         }
@@ -204,19 +197,16 @@ impl Runner {
     /// Returns the outcome once it is over.
     pub fn outcome(&self) -> Option<Outcome> {
         self.is_over().then(|| {
-            let (verdict, mut reason) = match &self.stopped {
-                Some((verdict, reason)) => (*verdict, reason.clone()),
-                None => {
-                    let (verdict, reason) = outcome::judge(&self.scenario, &self.observed, self.alive);
-                    (verdict, reason.to_string())
-                }
-            };
+            let mut outcome = self.record.outcome(|| {
+                let Record { observed, alive, .. } = &self.record;
+                let (verdict, reason) = outcome::judge(&self.scenario, observed, *alive);
+                (verdict, reason.to_string())
+            });
             if let Some(file) = self.nfs41.as_ref().and_then(Nfs41::left) {
-                let parted = if reason.is_empty() { "" } else { "; " };
-                reason += &format!("{parted}the file {file} may be left in the root of the export");
+                let parted = if outcome.reason.is_empty() { "" } else { "; " };
+                outcome.reason += &format!("{parted}the file {file} may be left in the root of the export");
             }
-            let (sent, observed) = (self.sent.clone(), self.observed.clone());
-            Outcome { verdict, reason, sent, observed, alive: self.alive }
+            outcome
         })
     }
 
@@ -239,7 +229,7 @@ impl Runner {
             }
             Event::Connected { connection } if ours(connection) => {
                 self.usable = true;
-                self.react(Observed::Connected(self.private_data));
+                self.record.react(Observed::Connected(self.private_data));
             }
             Event::Closed { connection, why } if ours(connection) => {
                 let was_usable = core::mem::replace(&mut self.usable, false);
@@ -251,7 +241,7 @@ impl Runner {
                     Closed::NoAnswer => Observed::Silence,
                     _ => return,
                 };
-                self.react(reaction);
+                self.record.react(reaction);
             }
             Event::Queue { connection, event } if ours(connection) => {
                 self.queue_event(endpoint, *connection, event);
@@ -296,8 +286,8 @@ impl Runner {
                 self.remember_callback(&reaction, &received.bytes);
                 self.remember_offer(&reaction, &received.bytes);
                 match xid {
-                    Some(xid) if !self.answered.insert(xid) => self.react(Observed::Again),
-                    _ => self.react(reaction),
+                    Some(xid) if !self.answered.insert(xid) => self.record.react(Observed::Again),
+                    _ => self.record.react(reaction),
                 }
             }
             QueueEvent::Written { rkey, .. } => {
@@ -306,24 +296,24 @@ impl Runner {
                 }
             }
             QueueEvent::Completed { work, outcome: Ok(_) } if self.operations.contains(work) => {
-                self.react(Observed::Completed);
+                self.record.react(Observed::Completed);
             }
             QueueEvent::Completed { work, outcome: Ok(_) }
                 if self.pulled.remove(work) && self.pulled.is_empty() =>
             {
-                self.react(Observed::Completed);
+                self.record.react(Observed::Completed);
             }
             QueueEvent::NakReceived { syndrome, .. } if is_sequence_nak(*syndrome) => {
                 let named = |pattern: &Pattern| pattern.matches(&Observed::Nak(NakCode::PsnSequenceError));
                 if self.scenario.allowed.iter().chain(&self.scenario.wrong).any(named) {
-                    self.react(Observed::Nak(NakCode::PsnSequenceError));
+                    self.record.react(Observed::Nak(NakCode::PsnSequenceError));
                 }
             }
             QueueEvent::Retransmission { .. } => self.retransmitted = true,
             QueueEvent::Failed(failure) => {
                 self.usable = false;
                 if let Some((how, code)) = How::of(failure) {
-                    self.react(Observed::Closed(how, code));
+                    self.record.react(Observed::Closed(how, code));
                 }
             }
             _ => {}
@@ -334,7 +324,7 @@ impl Runner {
     fn remember_offer(&mut self, reaction: &Observed, bytes: &[u8]) {
         if let (Observed::Reply(reply), Ok(header)) = (reaction, Header::parse(bytes))
             && reply.read_chunk
-            && self.offers.len() < MOST_REACTIONS
+            && self.offers.len() < MOST_OFFERS
         {
             self.offers.push(header.reads.map(|read| read.target).collect());
         }
@@ -350,19 +340,12 @@ impl Runner {
         offer.map(Vec::as_slice)
     }
 
-    fn react(&mut self, reaction: Observed) {
-        if self.pending.len() < MOST_REACTIONS {
-            self.pending.push_back(reaction);
-        }
-    }
-
     /// Handles the answer to the NULL that is waited for.
     fn probed(&mut self, replied: bool) {
         match self.waiting {
             Waiting::LastProbe(_, new) if replied => {
-                self.alive = if new { Alive::OnNew } else { Alive::OnThis };
-                self.waiting = Waiting::Leaving;
-                self.deadline = None;
+                self.record.alive = if new { Alive::OnNew } else { Alive::OnThis };
+                self.go_on(Waiting::Leaving);
             }
             Waiting::Probe(_) if replied => self.proceed(),
             Waiting::Probe(_) => {
@@ -373,15 +356,35 @@ impl Runner {
     }
 
     fn proceed(&mut self) {
-        self.waiting = Waiting::Nothing;
+        self.go_on(Waiting::Nothing);
+    }
+
+    /// Changes the state, without a time limit.
+    fn go_on(&mut self, waiting: Waiting) {
+        self.waiting = waiting;
         self.deadline = None;
+    }
+
+    /// Changes the state, for at most the target's patience.
+    fn wait(&mut self, now: Instant, waiting: Waiting) {
+        self.wait_until(now.plus(self.target.patience), waiting);
+    }
+
+    fn wait_until(&mut self, deadline: Instant, waiting: Waiting) {
+        self.waiting = waiting;
+        self.deadline = Some(deadline);
+    }
+
+    /// Ends a run whose target no longer answers.
+    fn gone(&mut self) {
+        self.record.alive = Alive::Gone;
+        self.go_on(Waiting::End);
     }
 
     /// Stops without judging. State on the target is removed if the connection still works.
     fn stop(&mut self, verdict: Verdict, reason: String) {
-        self.stopped = Some((verdict, reason));
-        self.waiting = if self.usable { Waiting::Leaving } else { Waiting::End };
-        self.deadline = None;
+        self.record.stopped = Some((verdict, reason));
+        self.go_on(if self.usable { Waiting::Leaving } else { Waiting::End });
     }
 
     /// Advances as far as possible at `now`.
@@ -402,10 +405,10 @@ impl Runner {
                     None => self.check_alive(now, endpoint),
                 },
                 Waiting::Time if due => self.proceed(),
-                Waiting::Connection { observe } => match self.pending.pop_front() {
+                Waiting::Connection { observe } => match self.record.pending.pop_front() {
                     Some(Observed::Connected(_)) if !observe => self.connected(),
                     Some(reaction) if observe => {
-                        self.observed.push(reaction);
+                        self.record.observed.push(reaction);
                         self.proceed();
                     }
                     Some(Observed::Silence) => self.unreachable(),
@@ -413,13 +416,13 @@ impl Runner {
                         self.stop(Verdict::NotApplicable, format!("no connection: {reaction}"));
                     }
                     None if due && observe => {
-                        self.observed.push(Observed::Silence);
+                        self.record.observed.push(Observed::Silence);
                         self.proceed();
                     }
                     None if due => self.unreachable(),
                     None => return,
                 },
-                Waiting::Expect(pattern) => match self.pending.pop_front() {
+                Waiting::Expect(pattern) => match self.record.pending.pop_front() {
                     Some(reaction) if pattern.matches(&reaction) => self.proceed(),
                     Some(reaction) if reaction.is_end() || pattern == Pattern::Silence => {
                         self.stop(Verdict::NotApplicable, format!("expected {pattern}, but got {reaction}"));
@@ -434,22 +437,12 @@ impl Runner {
                     }
                     None => return,
                 },
-                Waiting::Observe(until) => match self.pending.pop_front() {
-                    Some(reaction) => {
-                        let is_end = reaction.is_end() || until == Until::First;
-                        self.observed.push(reaction);
-                        if is_end || self.observed.len() >= MOST_REACTIONS {
-                            self.proceed();
-                        }
+                Waiting::Observe(until) => {
+                    if !self.record.observe(until, due) {
+                        return;
                     }
-                    None if due => {
-                        if self.observed.is_empty() {
-                            self.observed.push(Observed::Silence);
-                        }
-                        self.proceed();
-                    }
-                    None => return,
-                },
+                    self.proceed();
+                }
                 Waiting::Request(request, _) if due || !self.usable => self.unanswered(request),
                 Waiting::Probe(_) if !self.usable => {
                     self.stop(
@@ -461,18 +454,14 @@ impl Runner {
                     self.stop(Verdict::NoAnswer, "NULL was not answered".to_string());
                 }
                 Waiting::LastConnection if self.usable => self.last_probe(now, endpoint, true),
-                Waiting::LastConnection if due || self.pending.iter().any(Observed::is_end) => {
-                    self.alive = Alive::Gone;
-                    self.waiting = Waiting::End;
-                    self.deadline = None;
+                Waiting::LastConnection if due || self.record.pending.iter().any(Observed::is_end) => {
+                    self.gone();
                 }
                 Waiting::LastProbe(_, new) if due || !self.usable => {
                     if new {
-                        self.alive = Alive::Gone;
-                        self.waiting = Waiting::End;
-                        self.deadline = None;
+                        self.gone()
                     } else {
-                        self.connect_again(now, endpoint);
+                        self.connect_again(now, endpoint)
                     }
                 }
                 Waiting::Planned => self.send_planned(now, endpoint),
@@ -485,10 +474,7 @@ impl Runner {
                             self.deadline = Some(now.plus(self.target.patience));
                         }
                         (Some(_), Some(_)) if !due => return,
-                        _ => {
-                            self.waiting = Waiting::Over;
-                            self.deadline = None;
-                        }
+                        _ => self.go_on(Waiting::Over),
                     }
                 }
                 _ => return,
@@ -531,7 +517,7 @@ impl Runner {
     /// reply has no credit for a NULL.
     fn check_alive(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         endpoint.intercept(None);
-        self.pending.clear();
+        self.record.pending.clear();
         if self.usable && self.first_reply != FirstReply::Awaited {
             self.last_probe(now, endpoint, false);
         } else {
@@ -541,8 +527,7 @@ impl Runner {
 
     fn last_probe(&mut self, now: Instant, endpoint: &mut dyn Provider, new: bool) {
         let xid = self.send_null(endpoint);
-        self.waiting = Waiting::LastProbe(xid, new);
-        self.deadline = Some(now.plus(self.target.patience));
+        self.wait(now, Waiting::LastProbe(xid, new));
     }
 
     fn connect_again(&mut self, now: Instant, endpoint: &mut dyn Provider) {
@@ -550,7 +535,7 @@ impl Runner {
             // An error means that the connection is already closed.
             let _ = endpoint.disconnect(connection);
         }
-        self.pending.clear();
+        self.record.pending.clear();
         self.usable = false;
         let private_data =
             perform::private_data(&perform::supported(endpoint, super::PrivateDataFields::default()));
@@ -559,8 +544,7 @@ impl Runner {
             ..endpoint::Connect::new(self.target.local, self.target.remote, self.target.port)
         };
         self.connection = endpoint.connect(connect).ok();
-        self.waiting = Waiting::LastConnection;
-        self.deadline = Some(now.plus(self.target.patience));
+        self.wait(now, Waiting::LastConnection);
     }
 
     /// Sends a call of NULL.
@@ -590,45 +574,4 @@ impl Runner {
 /// 48).
 const fn is_sequence_nak(syndrome: u8) -> bool {
     syndrome == 0x60
-}
-
-/// An endpoint and its runner, as one end of a [`Pair`](crate::pair::Pair) or a driver.
-pub struct Injector {
-    /// The endpoint.
-    pub endpoint: Endpoint,
-    /// The runner.
-    pub runner: Runner,
-}
-
-impl Injector {
-    fn pump(&mut self, now: Instant) {
-        while let Some(event) = self.endpoint.poll_event() {
-            self.runner.handle(&mut self.endpoint, &event);
-            self.runner.advance(now, &mut self.endpoint);
-        }
-        self.runner.advance(now, &mut self.endpoint);
-    }
-}
-
-impl End for Injector {
-    fn handle(&mut self, now: Instant, datagram: &Datagram) {
-        self.endpoint.handle(now, datagram);
-        self.pump(now);
-    }
-
-    fn handle_time(&mut self, now: Instant) {
-        self.endpoint.handle_time(now);
-        self.pump(now);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        earlier(self.endpoint.next_deadline(), self.runner.next_deadline())
-    }
-
-    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
-        self.pump(now);
-        let datagram = self.endpoint.poll_transmit(now);
-        self.pump(now);
-        datagram
-    }
 }

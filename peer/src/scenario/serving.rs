@@ -7,6 +7,7 @@ use super::Scenario;
 use super::message::Message;
 use super::outcome::{self, Alive, Outcome, Verdict};
 use super::reaction::{How, Observed};
+use super::record::Record;
 use super::response::{Awaited, Invalidated, ReplyChunk, Side};
 use super::seen;
 use super::step::{Step, Until};
@@ -17,7 +18,7 @@ use crate::peer::{Event, Peer};
 use crate::rc::{PostError, QueueEvent, WorkId};
 use crate::rpcrdma::{self, Called, Composed, Reply, Sent, SessionError};
 use crate::time::Instant;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -28,8 +29,6 @@ use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Rkey, Xid};
 
-/// Most reactions that are kept and judged.
-const MOST_REACTIONS: usize = 4096;
 /// Most connections with a known handle from an earlier call.
 const MOST_EARLIER: usize = endpoint::MOST_CONNECTIONS;
 
@@ -93,11 +92,7 @@ pub struct Serving {
     next_xid: u32,
     /// RDMA WRITEs of the scenario.
     operations: Vec<WorkId>,
-    pending: VecDeque<Observed>,
-    observed: Vec<Observed>,
-    sent: Vec<String>,
-    alive: Alive,
-    stopped: Option<(Verdict, String)>,
+    record: Record,
 }
 
 impl Serving {
@@ -116,11 +111,7 @@ impl Serving {
             messages: BTreeMap::new(),
             next_xid: 0,
             operations: Vec::new(),
-            pending: VecDeque::new(),
-            observed: Vec::new(),
-            sent: Vec::new(),
-            alive: Alive::NotAsked,
-            stopped: None,
+            record: Record::new(None),
         })
     }
 
@@ -146,20 +137,13 @@ impl Serving {
 
     /// Returns the outcome once it is over.
     pub fn outcome(&self) -> Option<Outcome> {
-        self.is_over().then(|| {
-            let (verdict, reason) = match &self.stopped {
-                Some((verdict, reason)) => (*verdict, reason.clone()),
-                None => self.judge(),
-            };
-            let (sent, observed) = (self.sent.clone(), self.observed.clone());
-            Outcome { verdict, reason, sent, observed, alive: self.alive }
-        })
+        self.is_over().then(|| self.record.outcome(|| self.judge()))
     }
 
     fn judge(&self) -> (Verdict, String) {
         // A client without further calls proves nothing about the connection.
-        let alive = if self.alive == Alive::NotAsked { Alive::OnThis } else { self.alive };
-        let (verdict, reason) = outcome::judge(&self.scenario, &self.observed, alive);
+        let alive = if self.record.alive == Alive::NotAsked { Alive::OnThis } else { self.record.alive };
+        let (verdict, reason) = outcome::judge(&self.scenario, &self.record.observed, alive);
         let reason = if reason.is_empty() {
             ""
         } else {
@@ -180,7 +164,7 @@ impl Serving {
     }
 
     fn stop(&mut self, verdict: Verdict, reason: String) {
-        self.stopped = Some((verdict, reason));
+        self.record.stopped = Some((verdict, reason));
         self.end();
     }
 
@@ -301,7 +285,7 @@ impl Serving {
                     Closed::LocalUnanswered if was_usable => Observed::DisconnectUnanswered,
                     _ => return,
                 };
-                self.react(reaction);
+                self.record.react(reaction);
             }
             Event::Rpc { connection, event: rpcrdma::Event::Called(called) } => {
                 if *connection == subject.connection {
@@ -313,7 +297,7 @@ impl Serving {
                     // After the repeated call the client has its reply, so later calls prove
                     // nothing.
                     if again || !subject.is_repeated {
-                        self.react(Observed::Call { again });
+                        self.record.react(Observed::Call { again });
                     }
                 } else if peer.endpoint().remote(*connection) == Some(subject.remote) {
                     subject.calls_elsewhere += 1;
@@ -331,17 +315,17 @@ impl Serving {
                         subject.is_done = true;
                         subject.is_answered = true;
                     }
-                    self.react(reaction);
+                    self.record.react(reaction);
                 }
             }
             QueueEvent::Completed { work, outcome: Ok(_) } if self.operations.contains(work) => {
-                self.react(Observed::Completed);
+                self.record.react(Observed::Completed);
             }
             QueueEvent::Failed(failure) => {
                 let Some(subject) = &mut self.subject else { return };
                 subject.usable = false;
                 if let Some((how, code)) = How::of(failure) {
-                    self.react(Observed::Closed(how, code));
+                    self.record.react(Observed::Closed(how, code));
                 }
             }
             _ => {}
@@ -381,12 +365,6 @@ impl Serving {
         Some(Observed::Message(format!("{} that is not a call", header.procedure)))
     }
 
-    fn react(&mut self, reaction: Observed) {
-        if self.pending.len() < MOST_REACTIONS {
-            self.pending.push_back(reaction);
-        }
-    }
-
     /// Advances as far as possible at `now`.
     pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
         loop {
@@ -406,27 +384,13 @@ impl Serving {
                     }
                 },
                 Waiting::Time if due => self.proceed(),
-                Waiting::Observe(until) => match self.pending.pop_front() {
-                    Some(reaction) => {
-                        let is_end = reaction.is_end() || until == Until::First;
-                        // Repeated calls of a busy client are recorded once.
-                        let is_more = matches!(reaction, Observed::Call { .. })
-                            && self.observed.last() == Some(&reaction);
-                        if !is_more {
-                            self.observed.push(reaction);
-                        }
-                        if is_end || self.observed.len() >= MOST_REACTIONS {
-                            self.proceed();
-                        }
+                Waiting::Observe(until) => {
+                    let is_over = due || self.is_finished();
+                    if !self.record.observe(until, is_over) {
+                        return;
                     }
-                    None if due || self.is_finished() => {
-                        if self.observed.is_empty() {
-                            self.observed.push(Observed::Silence);
-                        }
-                        self.proceed();
-                    }
-                    None => return,
-                },
+                    self.proceed();
+                }
                 Waiting::NextCall => {
                     let Some(subject) = &self.subject else { return self.end() };
                     let found = match subject {
@@ -438,7 +402,7 @@ impl Serving {
                         _ if due => Alive::NotAsked,
                         _ => return,
                     };
-                    self.alive = found;
+                    self.record.alive = found;
                     self.end();
                 }
                 _ => return,
@@ -458,7 +422,7 @@ impl Serving {
 
     /// Returns whether another call on this connection was observed.
     fn observed_next_call(&self) -> bool {
-        self.observed.iter().any(|one| matches!(one, Observed::Call { again: false }))
+        self.record.observed.iter().any(|one| matches!(one, Observed::Call { again: false }))
     }
 }
 

@@ -70,7 +70,7 @@ impl Runner {
                 self.post_send(endpoint, bytes, send.invalidate.map(Rkey), "SEND".to_string());
             }
             Step::Write(write) => {
-                self.sent.push(format!("WRITE of {} bytes to handle 0x{:08x}", write.length, write.handle));
+                self.record.note(format!("WRITE of {} bytes to handle 0x{:08x}", write.length, write.handle));
                 if let Some(connection) = self.connection {
                     let bytes = vec![0; write.length as usize];
                     let (rkey, address) = (Rkey(write.handle), write.address);
@@ -80,7 +80,7 @@ impl Runner {
                 }
             }
             Step::Read(read) => {
-                self.sent.push(format!("READ of {} bytes from handle 0x{:08x}", read.length, read.handle));
+                self.record.note(format!("READ of {} bytes from handle 0x{:08x}", read.length, read.handle));
                 if let Some(connection) = self.connection {
                     let (rkey, address, length) = (Rkey(read.handle), read.address, read.length);
                     match endpoint.post(connection, Operation::Read { rkey, address, length }) {
@@ -94,67 +94,64 @@ impl Runner {
             Step::Pull(pull) => self.pull(endpoint, pull.beyond),
             Step::Connection(number) => self.go_back(*number),
             Step::Invalidate(name) => {
-                self.sent.push(format!("memory {name} invalidated"));
+                self.record.note(format!("memory {name} invalidated"));
                 if let (Some(connection), Some(registered)) = (self.connection, self.memory.get(name)) {
                     endpoint.invalidate(connection, registered.rkey);
                 }
             }
             Step::Rules(rules) => {
-                self.sent.extend(rules.iter().map(|rule| format!("from now on: {rule}")));
+                self.record.sent.extend(rules.iter().map(|rule| format!("from now on: {rule}")));
                 let rules: Vec<interceptor::Rule> = rules.iter().map(rule).collect();
                 let seed = u64::from(self.target.first_xid);
                 endpoint.intercept((!rules.is_empty()).then(|| Box::new(Rules::new(rules, seed)) as _));
             }
             Step::SkipPsn(packets) => {
-                self.sent.push(format!("{packets} PSNs skipped"));
+                self.record.note(format!("{packets} PSNs skipped"));
                 if let Some(connection) = self.connection {
                     endpoint.skip_psn(connection, *packets);
                 }
             }
             Step::Wait(time) => {
-                self.waiting = Waiting::Time;
-                self.deadline = Some(now.plus(milliseconds(*time)));
+                self.wait_until(now.plus(milliseconds(*time)), Waiting::Time);
             }
             Step::Expect(expect) => {
-                self.waiting = Waiting::Expect(expect.reaction.clone());
-                self.deadline = Some(now.plus(milliseconds(expect.within)));
+                let until = now.plus(milliseconds(expect.within));
+                self.wait_until(until, Waiting::Expect(expect.reaction.clone()));
             }
             Step::Observe(observe) => {
-                self.waiting = Waiting::Observe(observe.until);
-                self.deadline = Some(now.plus(milliseconds(observe.within)));
+                self.wait_until(now.plus(milliseconds(observe.within)), Waiting::Observe(observe.until));
             }
             Step::Disconnect(_) => {
-                self.sent.push("DREQ".to_string());
+                self.record.note("DREQ");
                 if let Some(connection) = self.connection {
                     // An error means that the connection is already closed.
                     let _ = endpoint.disconnect(connection);
                 }
             }
             Step::Abandon(_) => {
-                self.sent.push("connection abandoned without a DREQ".to_string());
+                self.record.note("connection abandoned without a DREQ");
                 if let Some(connection) = self.connection.take() {
                     self.lost.insert(connection);
                     endpoint.abandon(connection);
                 }
                 self.usable = false;
-                self.pending.clear();
+                self.record.pending.clear();
             }
             Step::Session(session) => {
                 let nfs41 = self.nfs41.insert(Nfs41::new(self.target.first_xid, session.backchannel));
-                self.sent.push(format!("NFSv4.1: {:?}", nfs41.plan));
+                self.record.note(format!("NFSv4.1: {:?}", nfs41.plan));
                 self.send_planned(now, endpoint);
             }
             Step::Recall(_) => {
                 if let Some(nfs41) = &mut self.nfs41 {
                     nfs41.plan_recall();
-                    self.sent.push(format!("NFSv4.1: {:?}", nfs41.plan));
+                    self.record.note(format!("NFSv4.1: {:?}", nfs41.plan));
                 }
                 self.send_planned(now, endpoint);
             }
             Step::Probe(_) => {
                 let xid = self.send_null(endpoint);
-                self.waiting = Waiting::Probe(xid);
-                self.deadline = Some(now.plus(self.target.patience));
+                self.wait(now, Waiting::Probe(xid));
             }
             // The parser rejects these steps in a requester's scenario.
             Step::Call(_) | Step::Reply(_) | Step::WriteBeyond(_) => {
@@ -170,7 +167,7 @@ impl Runner {
             None => private_data(&fields),
         };
         let data = if private_data.is_empty() { "none".into() } else { hex::encode(&private_data) };
-        self.sent.push(format!("REQ, private data {data}"));
+        self.record.note(format!("REQ, private data {data}"));
         let port = connect.port.unwrap_or(self.target.port);
         let request = endpoint::Connect {
             private_data,
@@ -178,16 +175,15 @@ impl Runner {
         };
         self.memory.clear();
         self.written.clear();
-        self.pending.clear();
+        self.record.pending.clear();
         self.usable = false;
         self.first_reply = FirstReply::NotCalled;
         match endpoint.connect(request) {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.connections.push(connection);
-                self.waiting = Waiting::Connection { observe: connect.observe };
                 let patience = connect.within.map_or(self.target.patience, milliseconds);
-                self.deadline = Some(now.plus(patience));
+                self.wait_until(now.plus(patience), Waiting::Connection { observe: connect.observe });
             }
             Err(error) => self.stop(Verdict::NotApplicable, format!("no REQ: {error}")),
         }
@@ -202,7 +198,7 @@ impl Runner {
         for (at, segment) in segments.iter().enumerate() {
             let more = if at == last { beyond } else { 0 };
             let length = segment.length.saturating_add(more);
-            self.sent.push(format!("READ of {length} bytes from handle 0x{:08x}", segment.handle.0));
+            self.record.note(format!("READ of {length} bytes from handle 0x{:08x}", segment.handle.0));
             let read = Operation::Read { rkey: segment.handle, address: segment.offset, length };
             match endpoint.post(connection, read) {
                 Err(error @ PostError::NoReads) => self.stop(Verdict::NotApplicable, error.to_string()),
@@ -213,11 +209,11 @@ impl Runner {
 
     /// Continues on an earlier connection.
     fn go_back(&mut self, number: usize) {
-        self.sent.push(format!("from now on: connection {number}"));
+        self.record.note(format!("from now on: connection {number}"));
         self.connection = number.checked_sub(1).and_then(|at| self.connections.get(at)).copied();
         self.usable = self.connection.is_some_and(|connection| !self.lost.contains(&connection));
         self.first_reply = FirstReply::Arrived;
-        self.pending.clear();
+        self.record.pending.clear();
         if !self.usable {
             self.stop(Verdict::NotApplicable, format!("connection {number} was lost"));
         }
@@ -298,7 +294,7 @@ impl Runner {
             _ => "; not sent: the connection is closed",
         };
         self.retransmitted = false;
-        self.sent.push(format!("{description}{with}, {length} bytes: {shown}{note}"));
+        self.record.note(format!("{description}{with}, {length} bytes: {shown}{note}"));
     }
 }
 

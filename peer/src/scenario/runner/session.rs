@@ -31,14 +31,12 @@ impl Runner {
             self.removal = Some(xid);
             return self.over();
         }
-        self.waiting = Waiting::Request(request, xid);
-        self.deadline = Some(now.plus(self.target.patience));
+        self.wait(now, Waiting::Request(request, xid));
     }
 
     /// Ends the planned calls.
     fn over(&mut self) {
-        self.deadline = None;
-        self.waiting = if self.leaving { Waiting::End } else { Waiting::Nothing };
+        self.go_on(if self.leaving { Waiting::End } else { Waiting::Nothing });
     }
 
     /// Handles a reply in the session. Returns whether the message is one.
@@ -57,11 +55,8 @@ impl Runner {
         }
         match answer {
             Some(Err(reason)) if !self.leaving => self.stop(Verdict::NotApplicable, reason),
-            _ => {
-                // The next call is made when the endpoint is available.
-                self.waiting = Waiting::Planned;
-                self.deadline = None;
-            }
+            // The next call is made when the endpoint is available.
+            _ => self.go_on(Waiting::Planned),
         }
         true
     }

@@ -35,7 +35,7 @@ impl Serving {
             Step::Send(send) => self.send(peer, send),
             Step::WriteBeyond(write) => self.write_beyond(peer, *write),
             Step::Disconnect(_) => {
-                self.sent.push("DREQ".to_string());
+                self.record.note("DREQ");
                 if let Some(subject) = &self.subject {
                     // An error means that the connection is already closed.
                     let _ = peer.disconnect(subject.connection);
@@ -58,10 +58,10 @@ impl Serving {
         let Some(subject) = &mut self.subject else { return };
         let connection = subject.connection;
         if response.is_right() && subject.is_repeated {
-            return self.sent.push("no reply: the call was repeated and answered".to_string());
+            return self.record.note("no reply: the call was repeated and answered");
         }
         if response.is_right() && subject.is_done {
-            return self.sent.push("no reply: RDMA_DONE ended the call".to_string());
+            return self.record.note("no reply: RDMA_DONE ended the call");
         }
         let invalidate = match response.invalidate {
             // A client that may have its reply has ended the registration. Invalidating it again
@@ -136,7 +136,7 @@ impl Serving {
         };
         let address = segment.offset.wrapping_add(u64::from(segment.length));
         let (handle, length) = (segment.handle, write.length);
-        self.sent.push(format!("WRITE of {length} bytes past the memory of handle 0x{:08x}", handle.0));
+        self.record.note(format!("WRITE of {length} bytes past the memory of handle 0x{:08x}", handle.0));
         if let Some((_, endpoint)) = peer.session_mut(connection) {
             let posted = endpoint.write(connection, handle, address, vec![0; length as usize]);
             self.operations.extend(posted);
@@ -155,7 +155,7 @@ impl Serving {
             endpoint.send(connection, rc::Send { bytes, invalidate, ..rc::Send::default() }).ok()
         });
         let note = if posted.is_some() { "" } else { "; not sent: the connection is closed" };
-        self.sent.push(format!("{description}{with}, {length} bytes: {shown}{note}"));
+        self.record.note(format!("{description}{with}, {length} bytes: {shown}{note}"));
         posted.is_some()
     }
 }
