@@ -24,17 +24,16 @@ use rdmascope_wire::Stop;
 use rdmascope_wire::compose::ROCE_V2_PORT;
 use view::View;
 
+/// The transport packet of a record, or the reason why it has none.
+type Dissected<'a> = Result<Frame<'a>, Other<'a>>;
+
 /// Finds the transport packet in `record`, or the reason why it has none.
 ///
 /// Lengths come from the headers, so a snap length or the padding of a short Ethernet frame does
 /// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, NSH, MPLS, PPPoE and IP tunnels are
 /// found too.
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(
-        record.link,
-        View::of(record),
-        &mut Walk { config, report: |_, _| {}, hop: 0, context: 0 },
-    )
+    link::by_link_type(record.link, View::of(record), &mut Walk::new(config, |_, _| {}))
 }
 
 /// Dissects like [`dissect`] and calls `found` for each complete header, in order, with its byte
@@ -46,7 +45,7 @@ pub fn dissect_reporting<'a>(
     config: &Config,
     found: &mut dyn FnMut(Header, Range<usize>),
 ) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(record.link, View::of(record), &mut Walk { config, report: found, hop: 0, context: 0 })
+    link::by_link_type(record.link, View::of(record), &mut Walk::new(config, found))
 }
 
 /// The source or destination of a packet.

@@ -76,14 +76,38 @@ impl<F: FnMut(Header, Range<usize>)> Found for F {}
 /// The context of a walk through the headers.
 pub(super) struct Walk<'c, F> {
     pub(super) config: &'c Config,
-    pub(super) report: F,
+    report: F,
     /// [`Frame::hop`](super::Frame::hop), as far as the headers were walked.
     pub(super) hop: u32,
     /// [`Frame::context`](super::Frame::context), likewise.
     pub(super) context: u32,
+    /// Number of encapsulations around the rest.
+    depth: u8,
 }
 
-impl<F: Found> Walk<'_, F> {
+impl<'c, F: Found> Walk<'c, F> {
+    /// Maximum depth of encapsulation that is parsed. Real traffic has less.
+    const MAXIMUM_DEPTH: u8 = 4;
+
+    /// A walk from the first header on.
+    #[inline]
+    pub(super) fn new(config: &'c Config, report: F) -> Walk<'c, F> {
+        Walk { config, report, hop: 0, context: 0, depth: 0 }
+    }
+
+    /// Whether another level of encapsulation is parsed.
+    #[inline]
+    pub(super) fn may_enter(&self) -> bool {
+        self.depth < Self::MAXIMUM_DEPTH
+    }
+
+    /// Enters another level of encapsulation.
+    #[inline]
+    pub(super) fn enter(&mut self) -> &mut Self {
+        self.depth += 1;
+        self
+    }
+
     /// Notes a value that is the same for all packets of a flow between two hops.
     #[inline]
     pub(super) fn pass(&mut self, value: u32) {
@@ -115,7 +139,7 @@ impl<F: Found> Walk<'_, F> {
     /// Enters a tunnel: the VLANs outside belong to the network of the tunnel's ends.
     #[inline]
     pub(super) fn enter_tunnel(&mut self) {
-        self.context = 0;
+        self.enter().context = 0;
     }
 
     /// Reports a header in the first `length` bytes of `view`.

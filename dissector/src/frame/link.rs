@@ -3,15 +3,12 @@
 use super::headers::{Found, Header, Walk};
 use super::tag::{self, Tag, TagPayload};
 use super::view::View;
-use super::{Frame, Other, infiniband, network, tunnel};
+use super::{Dissected, Other, infiniband, network, tunnel};
 use crate::protocol::Traffic;
 use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::erf::{Erf, RecordType};
 use rdmascope_wire::{Layer, Stop};
-
-/// Maximum depth of encapsulation that is parsed. Real traffic has less.
-pub(super) const MAXIMUM_DEPTH: u8 = 4;
 
 /// The link type of raw IP is 101; some systems write these values instead.
 const RAW_AS_WRITTEN_BY_BSD: LinkType = LinkType(12);
@@ -22,24 +19,24 @@ pub(super) fn by_link_type<'a, F: Found>(
     link: LinkType,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Result<Frame<'a>, Other<'a>> {
+) -> Dissected<'a> {
     match link {
-        LinkType::ETHERNET => ethernet(view, walk, 0),
+        LinkType::ETHERNET => ethernet(view, walk),
         LinkType::LINUX_SLL => {
             let header = view.header::<16>(Layer::Link)?;
             walk.found(Header::LinuxSll, &view, 16);
-            by_ether_type([header[14], header[15]], view.skip(16), walk, 0)
+            by_ether_type([header[14], header[15]], view.skip(16), walk)
         }
         LinkType::LINUX_SLL2 => {
             let header = view.header::<20>(Layer::Link)?;
             walk.found(Header::LinuxSll2, &view, 20);
-            by_ether_type([header[0], header[1]], view.skip(20), walk, 0)
+            by_ether_type([header[0], header[1]], view.skip(20), walk)
         }
         LinkType::RAW
         | LinkType::IPV4
         | LinkType::IPV6
         | RAW_AS_WRITTEN_BY_BSD
-        | RAW_AS_WRITTEN_BY_OPENBSD => by_ip_version(view, walk, 0),
+        | RAW_AS_WRITTEN_BY_OPENBSD => by_ip_version(view, walk),
         LinkType::NULL | LinkType::LOOP => loopback(view, walk),
         LinkType::INFINIBAND => infiniband::native(view, walk),
         LinkType::ERF => erf(view, walk),
@@ -47,17 +44,13 @@ pub(super) fn by_link_type<'a, F: Found>(
     }
 }
 
-pub(super) fn ethernet<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+pub(super) fn ethernet<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let header = Ethernet2HeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 14))?;
     walk.found(Header::Ethernet, &view, 14);
     let word =
         |at: usize| u32::from_be_bytes(*header.slice()[at..].first_chunk().expect("14 bytes hold 3 words"));
     [0, 4, 8].into_iter().for_each(|at| walk.pass(word(at)));
-    by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
+    by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk)
 }
 
 /// Parses the payload of an Ethertype, after any number of tags.
@@ -66,18 +59,17 @@ pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],
     mut view: View<'a>,
     walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+) -> Dissected<'a> {
     let mut ether_type = u16::from_be_bytes(ether_type);
     loop {
         match ether_type {
-            0x0800 => return network::ipv4(view, walk, depth),
-            0x86dd => return network::ipv6(view, walk, depth),
+            0x0800 => return network::ipv4(view, walk),
+            0x86dd => return network::ipv6(view, walk),
             0x8915 => return infiniband::roce_v1(view, walk),
-            0x8847 | 0x8848 if depth < MAXIMUM_DEPTH => return tunnel::mpls(view, walk, depth + 1),
-            0x8864 if depth < MAXIMUM_DEPTH => return tunnel::pppoe(view, walk, depth + 1),
+            0x8847 | 0x8848 if walk.may_enter() => return tunnel::mpls(view, walk.enter()),
+            0x8864 if walk.may_enter() => return tunnel::pppoe(view, walk.enter()),
             // RFC 8300, section 10.1.1.
-            0x894f if depth < MAXIMUM_DEPTH => return tunnel::nsh(view, walk, depth + 1),
+            0x894f if walk.may_enter() => return tunnel::nsh(view, walk.enter()),
             // IEEE 802.1Q, 802.1ad, and the Ethertype of stacked tags before 802.1ad.
             0x8100 | 0x88a8 | 0x9100 => {
                 let tag =
@@ -95,7 +87,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
                 view = view.skip(length);
                 ether_type = match payload {
                     TagPayload::EtherType => u16::from_be_bytes([tag.data[length - 2], tag.data[length - 1]]),
-                    TagPayload::Ethernet if depth < MAXIMUM_DEPTH => return ethernet(view, walk, depth + 1),
+                    TagPayload::Ethernet if walk.may_enter() => return ethernet(view, walk.enter()),
                     TagPayload::Ethernet => return Err(other),
                 };
             }
@@ -103,15 +95,11 @@ pub(super) fn by_ether_type<'a, F: Found>(
     }
 }
 
-pub(super) fn by_ip_version<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+pub(super) fn by_ip_version<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let [first] = view.header(Layer::Network)?;
     match first >> 4 {
-        4 => network::ipv4(view, walk, depth),
-        6 => network::ipv6(view, walk, depth),
+        4 => network::ipv4(view, walk),
+        6 => network::ipv6(view, walk),
         _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
@@ -119,14 +107,14 @@ pub(super) fn by_ip_version<'a, F: Found>(
 /// Parses four bytes of address family, in the capturing host's order for [`LinkType::NULL`] and in
 /// network order for [`LinkType::LOOP`]. No family is valid in both orders, so both are tried for
 /// both link types.
-fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
+fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let family = u32::from_be_bytes(*view.header(Layer::Link)?);
     walk.found(Header::Loopback, &view, 4);
     let family = if family > 0xffff { family.swap_bytes() } else { family };
     match family {
-        2 => network::ipv4(view.skip(4), walk, 0),
+        2 => network::ipv4(view.skip(4), walk),
         // Linux, Windows, BSD, FreeBSD, Darwin.
-        10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), walk, 0),
+        10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), walk),
         _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
@@ -141,7 +129,7 @@ pub(super) fn is_understood(ether_type: u16) -> bool {
 
 /// Parses an Endace Extensible Record Format record. Offsets of stops in its extension headers
 /// count from its first byte.
-fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
+fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let short = |stop: Stop| view.stop(Layer::Link, stop.offset, stop.needed);
     let header = Erf::parse(view.data).map_err(short)?;
     let length = header.headers_length(view.data).map_err(short)?;
@@ -150,11 +138,11 @@ fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>
     let wire_length = usize::from(header.wire_length);
     let packet = view.skip(length).cut_from(wire_length);
     match header.record_type {
-        kind if kind.is_ethernet() => ethernet(packet, walk, 0),
+        kind if kind.is_ethernet() => ethernet(packet, walk),
         // The wire length excludes the variant CRC, so padding must not be mistaken for one.
         RecordType::INFINIBAND if wire_length > 0 => infiniband::native(packet.limit(wire_length), walk),
         RecordType::INFINIBAND => infiniband::native(packet, walk),
-        RecordType::IPV4 | RecordType::IPV6 => by_ip_version(packet, walk, 0),
+        RecordType::IPV4 | RecordType::IPV6 => by_ip_version(packet, walk),
         _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }

@@ -2,10 +2,9 @@
 
 use super::headers::{Found, Header, Walk};
 use super::infiniband::{self, Packet};
-use super::link::MAXIMUM_DEPTH;
 use super::tunnel::InUdp;
 use super::view::{View, malformed};
-use super::{Address, Carrier, Frame, Identity, Other, Segment, tunnel};
+use super::{Address, Carrier, Dissected, Frame, Identity, Other, Segment, tunnel};
 use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
@@ -45,11 +44,7 @@ impl Fragment {
     }
 }
 
-pub(super) fn ipv4<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+pub(super) fn ipv4<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let header = Ipv4HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv4::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv4::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -77,14 +72,10 @@ pub(super) fn ipv4<'a, F: Found>(
         identification: Some(header.identification()),
         fragment: Fragment::from_fields(header.fragments_offset().value(), header.more_fragments()),
     };
-    upper(header.protocol().0, view.skip(length), &below, walk, depth)
+    upper(header.protocol().0, view.skip(length), &below, walk)
 }
 
-pub(super) fn ipv6<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+pub(super) fn ipv6<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let header = Ipv6HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv6::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv6::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -141,7 +132,7 @@ pub(super) fn ipv6<'a, F: Found>(
         identification: None,
         fragment,
     };
-    upper(next_header, view.skip(at), &below, walk, depth)
+    upper(next_header, view.skip(at), &below, walk)
 }
 
 const TCP: u8 = 6;
@@ -152,13 +143,12 @@ fn upper<'a, F: Found>(
     view: View<'a>,
     below: &Below<'a>,
     walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+) -> Dissected<'a> {
     match (protocol, below.fragment) {
         (TCP, Fragment::None) => Err(tcp(view, below, walk.context)),
         (17, Fragment::Later) => Err(Other::Fragment),
-        (17, _) => udp(view, below, walk, depth),
-        (_, Fragment::None) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
+        (17, _) => udp(view, below, walk),
+        (_, Fragment::None) if walk.may_enter() => tunnel::in_ip(protocol, view, walk),
         _ => Err(Other::Traffic(Traffic::IpProtocol(protocol))),
     }
 }
@@ -187,14 +177,13 @@ fn other_udp<'a, F: Found>(
     view: View<'a>,
     fragment: Fragment,
     walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+) -> Dissected<'a> {
     let tunnel = InUdp::of_port(ports[1], walk.config);
-    match tunnel.filter(|_| fragment == Fragment::None && depth < MAXIMUM_DEPTH) {
+    match tunnel.filter(|_| fragment == Fragment::None && walk.may_enter()) {
         Some(tunnel) => {
             view.header::<8>(Layer::Udp)?;
             walk.found(Header::Udp, &view, 8);
-            tunnel.parse(ports[1], view.skip(8), walk, depth + 1)
+            tunnel.parse(ports[1], view.skip(8), walk)
         }
         None => Err(Other::Traffic(Traffic::of_udp(ports))),
     }
@@ -203,19 +192,14 @@ fn other_udp<'a, F: Found>(
 /// Only the destination port identifies RoCEv2. The source port spreads flows over paths, and may
 /// be the port of another protocol.
 #[inline]
-fn udp<'a, F: Found>(
-    view: View<'a>,
-    below: &Below<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+fn udp<'a, F: Found>(view: View<'a>, below: &Below<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else {
         return Err(view.stop(Layer::Udp, 0, 8));
     };
     let destination_port = u16::from_be_bytes([d0, d1]);
     if destination_port != walk.config.port {
         let ports = [u16::from_be_bytes([s0, s1]), destination_port];
-        return other_udp(ports, view, below.fragment, walk, depth);
+        return other_udp(ports, view, below.fragment, walk);
     }
     if below.fragment == Fragment::First {
         return Err(Other::Fragment);
