@@ -50,21 +50,9 @@ fn after_lrh<'a, F: Found>(
     match lrh.next_header {
         NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::Traffic(Traffic::RawInfiniBand)),
         NextHeader::Bth => {
-            let Packet { transport, transport_length, icrc, check } =
-                transport(view, walk, |transport| icrc::lrh(bytes, transport))?;
-            let (source, destination) = (Address::Lid(lrh.source), Address::Lid(lrh.destination));
-            Ok(Frame {
-                source,
-                destination,
-                carrier: Carrier::InfiniBand,
-                transport,
-                transport_length,
-                icrc,
-                traffic_class: 0,
-                hop: walk.hop,
-                context: walk.context,
-                identity: Identity::new(transport, [source, destination], check, icrc, None),
-            })
+            let packet = transport(view, walk, |transport| icrc::lrh(bytes, transport))?;
+            let addresses = [lrh.source, lrh.destination].map(Address::Lid);
+            Ok(packet.in_frame(Carrier::InfiniBand, addresses, (0, None), walk))
         }
         NextHeader::Grh => {
             let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
@@ -91,21 +79,8 @@ fn after_grh<'a, F: Found>(
     if grh.next_header != Grh::NEXT_HEADER_BTH {
         return Err(Other::Traffic(Traffic::IpProtocol(grh.next_header)));
     }
-    let Packet { transport, transport_length, icrc, check } =
-        transport(payload, walk, |transport| icrc::grh(bytes, transport))?;
-    let (source, destination) = (address(grh.source), address(grh.destination));
-    Ok(Frame {
-        source,
-        destination,
-        carrier,
-        transport,
-        transport_length,
-        icrc,
-        traffic_class: 0,
-        hop: walk.hop,
-        context: walk.context,
-        identity: Identity::new(transport, [source, destination], check, icrc, None),
-    })
+    let packet = transport(payload, walk, |transport| icrc::grh(bytes, transport))?;
+    Ok(packet.in_frame(carrier, [grh.source, grh.destination].map(address), (0, None), walk))
 }
 
 /// Converts a GID. RoCE maps IPv4 addresses to GIDs (RFC 4291, section 2.5.5.2).
@@ -117,12 +92,40 @@ fn address(gid: [u8; 16]) -> Address {
 /// A transport packet and its ICRC.
 pub(super) struct Packet<'a> {
     /// The captured bytes from the BTH on, without the ICRC.
-    pub(super) transport: &'a [u8],
+    transport: &'a [u8],
     /// The length on the wire, without the ICRC.
-    pub(super) transport_length: u32,
-    pub(super) icrc: IcrcVerdict,
+    transport_length: u32,
+    icrc: IcrcVerdict,
     /// The ICRC on the wire, if it was captured.
-    pub(super) check: Option<u32>,
+    check: Option<u32>,
+}
+
+impl<'a> Packet<'a> {
+    /// The packet in the frame that `walk` went through, with the traffic class and the
+    /// Identification of its IP header.
+    #[inline]
+    pub(super) fn in_frame<F: Found>(
+        self,
+        carrier: Carrier,
+        addresses: [Address; 2],
+        (traffic_class, identification): (u8, Option<u16>),
+        walk: &Walk<'_, F>,
+    ) -> Frame<'a> {
+        let Packet { transport, transport_length, icrc, check } = self;
+        let [source, destination] = addresses;
+        Frame {
+            source,
+            destination,
+            carrier,
+            transport,
+            transport_length,
+            icrc,
+            traffic_class,
+            hop: walk.hop,
+            context: walk.context,
+            identity: Identity::new(transport, addresses, check, icrc, identification),
+        }
+    }
 }
 
 /// Parses the transport packet in `payload`. `expected` computes the ICRC, or returns `None` if

@@ -1,10 +1,10 @@
 //! IPv4, IPv6 and UDP.
 
 use super::headers::{Found, Header, Walk};
-use super::infiniband::{self, Packet};
+use super::infiniband;
 use super::tunnel::InUdp;
 use super::view::{View, malformed};
-use super::{Address, Carrier, Dissected, Frame, Identity, Other, Segment, tunnel};
+use super::{Address, Carrier, Dissected, Other, Segment, tunnel};
 use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
@@ -211,26 +211,10 @@ fn udp<'a, F: Found>(view: View<'a>, below: &Below<'a>, walk: &mut Walk<'_, F>) 
         length => view.limit(length).skip(8),
     };
     walk.found(Header::Udp, &view, 8);
-    let Packet { transport, transport_length, icrc, check } =
-        infiniband::transport(payload, walk, |transport| {
-            if below.verifiable { icrc::roce_v2(below.header, header, transport) } else { None }
-        })?;
-    Ok(Frame {
-        source: below.source,
-        destination: below.destination,
-        carrier: Carrier::RoceV2 { source_port: u16::from_be_bytes([s0, s1]), destination_port },
-        transport,
-        transport_length,
-        icrc,
-        traffic_class: below.traffic_class,
-        hop: walk.hop,
-        context: walk.context,
-        identity: Identity::new(
-            transport,
-            [below.source, below.destination],
-            check,
-            icrc,
-            below.identification,
-        ),
-    })
+    let packet = infiniband::transport(payload, walk, |transport| {
+        if below.verifiable { icrc::roce_v2(below.header, header, transport) } else { None }
+    })?;
+    let carrier = Carrier::RoceV2 { source_port: u16::from_be_bytes([s0, s1]), destination_port };
+    let of_ip = (below.traffic_class, below.identification);
+    Ok(packet.in_frame(carrier, [below.source, below.destination], of_ip, walk))
 }
