@@ -88,9 +88,7 @@ fn gue<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Disse
         _ => return Err(Other::Traffic(Traffic::Udp(port))),
     }
     let length = 4 + usize::from(header[0] & 0x1f) * 4;
-    if view.data.len() < length {
-        return Err(view.stop(Layer::Link, 0, length));
-    }
+    view.require(Layer::Link, length)?;
     walk.found(Header::Gue, &view, length);
     if !walk.may_enter() {
         return Err(Other::Traffic(Traffic::Udp(port)));
@@ -142,9 +140,7 @@ pub(super) fn nsh<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Disse
     if length < 8 {
         return Err(malformed(Layer::Link, 1));
     }
-    if view.data.len() < length {
-        return Err(view.stop(Layer::Link, 0, length));
-    }
+    view.require(Layer::Link, length)?;
     walk.found(Header::Nsh, &view, length);
     by_next_protocol(header[3], view.skip(length), walk)
 }
@@ -157,9 +153,7 @@ fn geneve<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Di
         return Err(Other::Traffic(Traffic::Udp(port)));
     }
     let length = 8 + usize::from(header[0] & 0x3f) * 4;
-    if view.data.len() < length {
-        return Err(view.stop(Layer::Link, 0, length));
-    }
+    view.require(Layer::Link, length)?;
     walk.found(Header::Geneve, &view, length);
     walk.pass_network([header[4], header[5], header[6]]);
     let inner = view.skip(length);
@@ -238,9 +232,7 @@ fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
         return Err(Other::Traffic(Traffic::IpProtocol(47)));
     }
     let length = 4 + [checksum, key, sequence].into_iter().filter(|&is_present| is_present).count() * 4;
-    if view.data.len() < length {
-        return Err(view.stop(Layer::Link, 0, length));
-    }
+    view.require(Layer::Link, length)?;
     walk.found(Header::Gre, &view, length);
     let protocol = u16::from_be_bytes([header[2], header[3]]);
     // NVGRE (RFC 7637, section 3.2): the key is the network identifier and a byte that differs
@@ -282,9 +274,7 @@ fn key_of(view: &View<'_>, has_checksum: bool) -> [u8; 4] {
 fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
     let header = view.header::<12>(Layer::Link)?;
     let length = if header[11] & 1 == 0 { 12 } else { 20 };
-    if view.data.len() < length {
-        return Err(view.stop(Layer::Link, 0, length));
-    }
+    view.require(Layer::Link, length)?;
     walk.found(Header::Erspan3, &view, length);
     walk.pass(session(header.first_chunk().expect("12 bytes hold 8")));
     let inner = view.skip(length).cut_if(truncated(header.first_chunk().expect("12 bytes hold 8")));

@@ -62,6 +62,12 @@ impl<'a> View<'a> {
         self.data.first_chunk().ok_or_else(|| self.stop(layer, 0, N))
     }
 
+    /// Stops unless the first `length` bytes were captured: a complete header of `layer`.
+    #[inline]
+    pub(super) fn require(self, layer: Layer, length: usize) -> Result<(), Other<'a>> {
+        if self.data.len() < length { Err(self.stop(layer, 0, length)) } else { Ok(()) }
+    }
+
     /// The stop in a header that begins here and lacks `needed` bytes at `offset`.
     #[cold]
     pub(super) fn stop(self, layer: Layer, offset: usize, needed: usize) -> Other<'static> {
