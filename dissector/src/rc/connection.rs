@@ -239,7 +239,7 @@ impl ReliableConnection {
 
     /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
-        let of = |half: &Half| half.requests.footprint() + half.reads.footprint() + half.early.footprint();
+        let of = |half: &Half| half.requests.footprint() + half.reads.buffered() + half.early.footprint();
         self.halves.iter().map(of).sum()
     }
 

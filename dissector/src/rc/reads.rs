@@ -160,14 +160,9 @@ impl Reads {
         Some(Fault::Reads { outstanding: count, allowed: allowed.into(), first, last })
     }
 
-    /// Bytes of memory used by the requests.
+    /// Bytes of memory used by the requests. A clone needs as many.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
-        self.requests.capacity() * size_of::<Request>()
-    }
-
-    /// Bytes of heap memory that a clone needs.
-    pub(super) fn footprint(&self) -> usize {
         self.requests.capacity() * size_of::<Request>()
     }
 
@@ -294,16 +289,24 @@ mod tests {
         ReadRequest { seen: SEEN, position, extent, memory, repeated: false, is_new: true }
     }
 
-    fn answer(reads: &mut Reads, operation: Operation, psn: u32, payload_length: u32) -> Option<u64> {
-        let packet = Packet {
+    fn response(operation: Operation, psn: u32, payload_length: u32) -> Packet<'static> {
+        Packet {
             seen: SEEN,
             operation,
             psn: Psn::new(psn),
             extension: Extension::None,
             payload: &[],
             payload_length,
-        };
-        reads.answer(&packet).map(|placement| placement.address)
+        }
+    }
+
+    fn answer(reads: &mut Reads, operation: Operation, psn: u32, payload_length: u32) -> Option<u64> {
+        reads.answer(&response(operation, psn, payload_length)).map(|placement| placement.address)
+    }
+
+    /// Whether a middle response is repeated; `None` if its request is unknown.
+    fn repeated(reads: &mut Reads, psn: u32) -> Option<bool> {
+        reads.answer(&response(Middle, psn, 256)).map(|placement| placement.repeated)
     }
 
     use Operation::{
@@ -434,14 +437,7 @@ mod tests {
     #[test]
     fn only_unambiguous_responses_are_faults() {
         let short = |reads: &mut Reads, psn: u32| {
-            let packet = Packet {
-                seen: SEEN,
-                operation: Only,
-                psn: Psn::new(psn),
-                extension: Extension::None,
-                payload: &[],
-                payload_length: 3,
-            };
+            let packet = response(Only, psn, 3);
             let placement = reads.answer(&packet).unwrap();
             assert_eq!(placement.address, 0x1000, "it begins where its request does");
             reads.fault(&packet, &placement, 256).is_some()
@@ -518,17 +514,6 @@ mod tests {
     #[test]
     fn responses_to_a_repeated_request_are_repeated() {
         let mut reads = Reads::default();
-        let repeated = |reads: &mut Reads, psn: u32| {
-            let packet = Packet {
-                seen: SEEN,
-                operation: Middle,
-                psn: Psn::new(psn),
-                extension: Extension::None,
-                payload: &[],
-                payload_length: 256,
-            };
-            reads.answer(&packet).map(|placement| placement.repeated)
-        };
         reads.add(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!([10, 11, 11].map(|psn| repeated(&mut reads, psn)), [false, false, true].map(Some));
         // A request for the rest, from the second response on.
@@ -551,17 +536,6 @@ mod tests {
     #[test]
     fn rest_of_a_read_is_repeated_on_second_arrival() {
         let mut reads = Reads::default();
-        let repeated = |reads: &mut Reads, psn: u32| {
-            let packet = Packet {
-                seen: SEEN,
-                operation: Middle,
-                psn: Psn::new(psn),
-                extension: Extension::None,
-                payload: &[],
-                payload_length: 256,
-            };
-            reads.answer(&packet).map(|placement| placement.repeated)
-        };
         reads.add(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!(repeated(&mut reads, 10), Some(false));
         reads.add(&ReadRequest { is_new: false, ..request(11, memory(0x1100, 768), Some(3)) });
@@ -587,7 +561,7 @@ mod tests {
         assert_eq!(reads.requests.len(), Reads::MOST);
         let taken = Reads::MOST * size_of::<Request>();
         assert!((taken..4 * taken).contains(&reads.buffered()));
-        assert_eq!((reads.footprint(), Reads::default().buffered()), (reads.buffered(), 0));
+        assert_eq!(Reads::default().buffered(), 0);
         assert_eq!(answer(&mut reads, Only, 9_999, 1), Some(9_999));
         assert_eq!(answer(&mut reads, Only, 0, 1), None);
     }

@@ -443,9 +443,7 @@ impl Requests {
 
     /// Bytes of heap memory that a clone needs.
     pub(super) fn footprint(&self) -> usize {
-        self.held_bytes
-            + self.held.capacity() * size_of::<HeldPacket>()
-            + self.messages.buffered()
+        self.buffered()
             + self.lost.len() * size_of::<(Psn, u32)>()
             + self.recent.as_ref().map_or(0, RecentRequests::memory)
     }
