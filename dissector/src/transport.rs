@@ -5,7 +5,7 @@
 use crate::event::{Content, Headers};
 use crate::frame::{self, Frame, Other};
 use crate::record::Record;
-use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation, PacketPosition};
+use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation};
 use rdmascope_wire::mad::ManagementClass;
 use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 
@@ -92,10 +92,8 @@ impl<'a> Transport<'a> {
     pub(crate) fn headers(self, speaks_rpc: bool) -> Result<Headers<'a>, Stop> {
         let Transport { bth, payload, payload_length, .. } = self;
         let (extensions, _) = Extensions::parse(bth.opcode, self.extensions)?;
-        let begins = bth.opcode.operation().is_some_and(|operation| {
-            operation.is_send()
-                && matches!(operation.position(), PacketPosition::First | PacketPosition::Only)
-        });
+        let begins =
+            bth.opcode.operation().is_some_and(|operation| operation.is_send() && operation.begins_message());
         let content = if let Some(message) = self.cm_message() {
             Content::Cm(message)
         } else if speaks_rpc

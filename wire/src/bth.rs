@@ -257,6 +257,18 @@ impl Operation {
         }
     }
 
+    /// Returns true for the first packet of a message.
+    #[inline]
+    pub const fn begins_message(self) -> bool {
+        matches!(self.position(), PacketPosition::First | PacketPosition::Only)
+    }
+
+    /// Returns true for the last packet of a message.
+    #[inline]
+    pub const fn ends_message(self) -> bool {
+        matches!(self.position(), PacketPosition::Last | PacketPosition::Only)
+    }
+
     /// Returns true for responses, whose PSNs belong to the requests of the other half-flow.
     #[inline]
     pub const fn is_response(self) -> bool {

@@ -22,7 +22,6 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::hash::{BuildHasher as _, Hash};
 use hashbrown::HashMap;
-use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::cm::{CommunicationId, Message};
 use rdmascope_wire::psn::Psn;
 
@@ -248,13 +247,12 @@ impl Held {
         let (Some(data), Some(psn)) = (self.data.as_deref(), self.psn) else { return false };
         let data = &data[..data.len().min(SEARCHED)];
         let has = |word: &[u8]| data.windows(word.len()).any(|window| window == word);
-        let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
         if packet.operation.is_response() {
             NEAR.contains(&psn.distance(packet.psn))
         } else if let Some(reth) = packet.extension.reth() {
             has(&reth.rkey.0.to_be_bytes())
         } else {
-            begins && packet.payload.first_chunk::<4>().is_some_and(|xid| has(xid))
+            packet.operation.begins_message() && packet.payload.first_chunk::<4>().is_some_and(|xid| has(xid))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::connection::{Counts, FirstFrames};
 use crate::rdma::{Deliver, Delivery, End, Failure, Fault, Position, Refusal};
 use crate::record::{Seen, Time};
 use crate::waiting::Waiting;
-use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
+use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, rnr_timer};
 use rdmascope_wire::psn::Psn;
 
 /// Transport state of a connection: its two half-flows.
@@ -295,7 +295,7 @@ impl ReliableConnection {
         }
         if operation.is_read_response() {
             counts.read_response_bytes += u64::from(packet.payload_length);
-            if matches!(operation.position(), PacketPosition::First | PacketPosition::Middle) {
+            if !operation.ends_message() {
                 requester.requests.note_path_mtu(packet.payload_length);
             }
             if !take_read_response(from, packet, requester, self.judged, deliver) {

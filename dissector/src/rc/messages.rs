@@ -121,10 +121,10 @@ impl Messages {
     ) -> Option<Psn> {
         let mut next = Some(packet.psn.plus(1));
         let place = packet.operation.position();
-        if matches!(place, PacketPosition::First | PacketPosition::Middle) {
+        if !packet.operation.ends_message() {
             self.note_path_mtu(packet.payload_length);
         }
-        let begins = matches!(place, PacketPosition::First | PacketPosition::Only);
+        let begins = packet.operation.begins_message();
         let (follows, fits) = (self.follows, begins == matches!(self.open, Open::None));
         // After a middle packet of a message whose start is unknown, the state remains unknown.
         self.follows = place != PacketPosition::Middle || follows && fits;
@@ -178,7 +178,7 @@ impl Messages {
     /// Continues with `next` after a gap of `packets` packets.
     pub(super) fn skip(&mut self, packets: u32, next: &HeldPacket, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.follows = false;
-        let continues = matches!(next.operation.position(), PacketPosition::Middle | PacketPosition::Last);
+        let continues = !next.operation.begins_message();
         match &mut self.open {
             // Exactly one packet of a Send is missing, so it was a middle packet. Several packets
             // could also have been the end of this Send and the start of another one.

@@ -6,7 +6,6 @@ use crate::rdma::{Fault, MemoryRange, Placement, Position, ReadRequest};
 use crate::record::{REORDERING, Seen};
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
-use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::psn::Psn;
 
 /// The RDMA READ requests of one end, oldest first.
@@ -176,23 +175,21 @@ impl Reads {
     pub(super) fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
         let found = self.find(packet.psn.into())?;
         self.last = found;
-        let place = packet.operation.position();
-        if self.unresolved && matches!(place, PacketPosition::First | PacketPosition::Middle) {
+        if self.unresolved && !packet.operation.ends_message() {
             self.resolve(packet.payload_length.max(1));
         }
         let request = &mut self.requests[found];
         let index = request.first.distance(packet.psn.into()) as u64;
-        if matches!(place, PacketPosition::First | PacketPosition::Middle) {
+        if !packet.operation.ends_message() {
             request.step = Some(packet.payload_length);
         }
         // Every response but the last is as long as the path MTU, so its PSN determines the offset.
         // That also holds for responses to a repeated request that was not captured. The last
         // response ends where the request ends.
-        let offset = match (place, request.step) {
+        let offset = match request.step {
             _ if index == 0 => 0,
-            (PacketPosition::First | PacketPosition::Middle, _) => index * u64::from(packet.payload_length),
-            (_, Some(step)) => index * u64::from(step),
-            (_, None) => u64::from(request.memory.length.saturating_sub(packet.payload_length)),
+            Some(step) => index * u64::from(step),
+            None => u64::from(request.memory.length.saturating_sub(packet.payload_length)),
         };
         let Request { first, memory, shared, .. } = *request;
         let repeated =

@@ -232,14 +232,14 @@ impl Requests {
             return;
         }
         fault(packet, Fault::Start { announced: announced.into() }, deliver);
-        let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
+        let begins = packet.operation.begins_message();
         if begins && (-Requests::WINDOW..0).contains(&ahead) {
             (self.expected, self.begun) = (Some(packet.psn), Some(packet.psn));
         }
     }
 
     fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
-        let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
+        let begins = packet.operation.begins_message();
         let Some(expected) = self.expected else {
             // The capture starts in mid-connection. The first packet of a message is a safe start.
             // Other packets are held, because the first packet may only be late.
@@ -411,12 +411,8 @@ impl Requests {
 
     /// The PSN of the last held Send whose first packet satisfies `is_it`.
     pub(super) fn find_held_send(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
-        let begins = |held: &&HeldPacket| {
-            let position = held.operation.position();
-            held.operation.is_send() && matches!(position, PacketPosition::First | PacketPosition::Only)
-        };
-        let mut sends = self.held.iter().rev().filter(begins);
-        sends.find(|held| is_it(&held.payload)).map(|held| held.psn)
+        let begins = |held: &HeldPacket| held.operation.is_send() && held.operation.begins_message();
+        self.held.iter().rev().find(|held| begins(held) && is_it(&held.payload)).map(|held| held.psn)
     }
 
     /// Skips the gaps before a held packet.

@@ -6,7 +6,6 @@ use crate::rc::Packet;
 use crate::rdma::End;
 use crate::record::{REORDERING, Time};
 use crate::rpcrdma::{Peers, reply_xid};
-use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::psn::Psn;
 
 impl Session {
@@ -24,8 +23,7 @@ impl Session {
             let matches = side.memory().advertises(reth.rkey, reth.virtual_address);
             return matches.then_some(Evidence { rkey: true, ..none });
         }
-        let begins = packet.operation.is_send()
-            && matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
+        let begins = packet.operation.is_send() && packet.operation.begins_message();
         let matches = begins && reply_xid(packet.payload).is_some_and(|xid| side.awaits(xid));
         matches.then_some(Evidence { xid: true, ..none })
     }
