@@ -11,7 +11,7 @@ use crate::frame::Segment;
 use crate::rdma::{
     Deliver, Delivery, End, Fault, MemoryRange, Part, Placement, Position, ReadRequest, Refusal, Repetition,
 };
-use crate::record::{REORDERING, Seen, Time};
+use crate::record::{Seen, Time};
 use crate::waiting::{Held, Waiting};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -582,19 +582,14 @@ impl Responses<'_> {
     /// Detects more outstanding READs than this end serves at once, when it starts to answer the
     /// first.
     ///
-    /// It reports once. Only requests that waited longer than a capture reorders packets count.
+    /// It reports once.
     fn excess(&mut self, now: Seen) -> Option<Fault> {
         let allowed = (*self.limit)?;
         let reads = &self.requester.reads;
         if reads.len() <= allowed as usize {
             return None;
         }
-        let mut waiting = reads.iter().filter(|read| now.time.since(read.seen.time) > REORDERING.0);
-        let first = waiting.next()?.seen.frame;
-        let (outstanding, last) = waiting.fold((1, first), |(count, _), read| (count + 1, read.seen.frame));
-        if outstanding <= allowed {
-            return None;
-        }
+        let fault = Fault::of_reads(reads.iter().map(|read| read.seen), allowed, now)?;
         *self.limit = None;
         Some(Fault::Reads { outstanding, allowed, first, last })
     }

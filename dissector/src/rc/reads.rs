@@ -3,7 +3,7 @@
 use super::Packet;
 use super::fault;
 use crate::rdma::{Fault, MemoryRange, Placement, Position, ReadRequest};
-use crate::record::{REORDERING, Seen};
+use crate::record::Seen;
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
 use rdmascope_wire::psn::Psn;
@@ -140,21 +140,17 @@ impl Reads {
     /// Detects more outstanding READs than the other end serves at once.
     ///
     /// It is called after a response was [answered](Reads::answer) and looks at that request and
-    /// those after it. It reports once. Only requests that waited longer than a capture reorders
-    /// packets count.
+    /// those after it. It reports once.
     #[inline]
     pub(super) fn excess(&mut self, now: Seen) -> Option<Fault> {
         let allowed = self.resources?;
-        if self.requests.len().saturating_sub(self.last) <= usize::from(allowed) {
+        if self.requests.len().saturating_sub(self.last) <= usize::from(allowed)
+            || !self.requests[self.last].new
+        {
             return None;
         }
-        let waited = |request: &&Request| request.new && now.time.since(request.seen.time) > REORDERING.0;
-        let mut waiting = self.requests.range(self.last..).filter(waited);
-        let first = waiting.next()?.seen.frame;
-        let (count, last) = waiting.fold((1, first), |(count, _), request| (count + 1, request.seen.frame));
-        if !self.requests[self.last].new || count <= u32::from(allowed) {
-            return None;
-        }
+        let waiting = self.requests.range(self.last..).filter(|request| request.new);
+        let fault = Fault::of_reads(waiting.map(|request| request.seen), allowed.into(), now)?;
         self.resources = None;
         Some(Fault::Reads { outstanding: count, allowed: allowed.into(), first, last })
     }

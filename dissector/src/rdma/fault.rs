@@ -1,6 +1,7 @@
 //! Violations of a transport's rules.
 
 use super::Position;
+use crate::record::{REORDERING, Seen};
 
 /// A violation of the transport's rules by a packet, or by the message that the packet ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,17 @@ pub enum Fault {
     /// The MPA responder sent its first FPDU before it received one from the initiator (RFC 5044,
     /// section 7.1.2).
     Early,
+}
+
+impl Fault {
+    /// Detects more than `allowed` outstanding RDMA READs. Only those count whose request was seen
+    /// longer ago than a capture reorders packets.
+    pub(crate) fn of_reads(requests: impl Iterator<Item = Seen>, allowed: u32, now: Seen) -> Option<Fault> {
+        let mut waiting = requests.filter(|request| now.time.since(request.time) > REORDERING.0);
+        let first = waiting.next()?.frame;
+        let (outstanding, last) = waiting.fold((1, first), |(count, _), request| (count + 1, request.frame));
+        (outstanding > allowed).then_some(Fault::Reads { outstanding, allowed, first, last })
+    }
 }
 
 /// A violation in a start frame.
