@@ -185,7 +185,7 @@ impl IwarpConnection {
     /// Processes the next input of an end's stream.
     fn process(&mut self, from: End, input: Input<'_>, deliver: &mut Deliver<'_>) {
         let IwarpConnection { halves, gathered, .. } = self;
-        let (sender, requester) = ends(halves, from);
+        let (sender, requester) = from.split(halves);
         let Half { framing, messages, started, reads, limit, counts, first_frames, early, .. } = sender;
         let mut has_started = false;
         let mut responses = Responses { from, reads, limit, counts, first_frames, early, requester };
@@ -232,7 +232,7 @@ impl IwarpConnection {
             }
         }
         for end in End::BOTH {
-            let (half, other) = ends(&mut self.halves, end);
+            let (half, other) = end.split(&mut self.halves);
             if !half.judged.is_over()
                 && let (Some(own), Some(other)) = (&half.started, &other.started)
                 && let Some(faulty) = half.judged.find(own, other, half.framing.shown)
@@ -250,7 +250,7 @@ impl IwarpConnection {
         acknowledged: Option<u32>,
         deliver: &mut Deliver<'_>,
     ) {
-        let (half, other) = ends(&mut self.halves, from);
+        let (half, other) = from.split(&mut self.halves);
         if run.length > 0
             && let (Some(own), Some(other)) = (&half.started, &other.started)
             && half.judged.is_early(own, other, run.sequence, acknowledged)
@@ -288,7 +288,7 @@ impl IwarpConnection {
     fn settle_early(&mut self, until: Until, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             loop {
-                let (sender, requester) = ends(&mut self.halves, from);
+                let (sender, requester) = from.split(&mut self.halves);
                 if sender.early.is_empty() {
                     break;
                 }
@@ -591,7 +591,7 @@ impl Responses<'_> {
         }
         let fault = Fault::of_reads(reads.iter().map(|read| read.seen), allowed, now)?;
         *self.limit = None;
-        Some(Fault::Reads { outstanding, allowed, first, last })
+        Some(fault)
     }
 
     fn fault(&self, of: &Placement<'_>, part: Part, fault: Fault, deliver: &mut Deliver<'_>) {
@@ -651,15 +651,6 @@ impl Responses<'_> {
         if ends {
             self.requester.reads.pop_front();
         }
-    }
-}
-
-/// The half of an end, and that of the other end.
-fn ends(halves: &mut [Half; 2], end: End) -> (&mut Half, &mut Half) {
-    let [first, second] = halves;
-    match end {
-        End::First => (first, second),
-        End::Second => (second, first),
     }
 }
 

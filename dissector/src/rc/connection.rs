@@ -258,7 +258,7 @@ impl ReliableConnection {
     }
 
     fn handle_response(&mut self, from: End, packet: &Packet<'_>, deliver: &mut Deliver<'_>) {
-        let (sender, requester) = ends(&mut self.halves, from);
+        let (sender, requester) = from.split(&mut self.halves);
         let Half { counts, first_frames, .. } = &mut *sender;
         let Packet { seen, operation, psn, .. } = *packet;
         let position = psn.into();
@@ -322,7 +322,7 @@ impl ReliableConnection {
     fn settle_early(&mut self, now: Option<Seen>, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             while let Some(held) = self.take_early(from, now, deliver) {
-                let (sender, requester) = ends(&mut self.halves, from);
+                let (sender, requester) = from.split(&mut self.halves);
                 let packet = held.packet();
                 if !take_read_response(from, &packet, requester, self.judged, deliver) {
                     note_unmatched(from, &packet, (sender, requester), self.judged, deliver);
@@ -334,7 +334,7 @@ impl ReliableConnection {
     /// Removes a READ response of end `from` that need not wait any longer.
     fn take_early(&mut self, from: End, now: Option<Seen>, deliver: &mut Deliver<'_>) -> Option<HeldPacket> {
         loop {
-            let (sender, requester) = ends(&mut self.halves, from);
+            let (sender, requester) = from.split(&mut self.halves);
             let Half { requests, reads, .. } = requester;
             let is_ready = |held: &HeldPacket| reads.expects(held.psn) || !requests.may_yet_show(held.psn);
             let ready = sender.early.iter().position(is_ready);
@@ -408,13 +408,6 @@ impl ReliableConnection {
         }
         self.settle_early(None, deliver);
     }
-}
-
-/// The end that sends responses, and the end whose requests they answer.
-#[inline]
-fn ends(halves: &mut [Half; 2], from: End) -> (&mut Half, &mut Half) {
-    let [first, second] = halves;
-    if from == End::First { (first, second) } else { (second, first) }
 }
 
 /// Delivers a READ response of end `from`. Returns false if its request is unknown.

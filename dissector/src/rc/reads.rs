@@ -152,7 +152,7 @@ impl Reads {
         let waiting = self.requests.range(self.last..).filter(|request| request.new);
         let fault = Fault::of_reads(waiting.map(|request| request.seen), allowed.into(), now)?;
         self.resources = None;
-        Some(Fault::Reads { outstanding: count, allowed: allowed.into(), first, last })
+        Some(fault)
     }
 
     /// Bytes of memory used by the requests. A clone needs as many.

@@ -26,6 +26,16 @@ impl End {
             End::Second => End::First,
         }
     }
+
+    /// The value of this end, and that of the other end.
+    #[inline]
+    pub(crate) fn split<T>(self, both: &mut [T; 2]) -> (&mut T, &mut T) {
+        let [first, second] = both;
+        match self {
+            End::First => (first, second),
+            End::Second => (second, first),
+        }
+    }
 }
 
 impl<T> Index<End> for [T; 2] {
