@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod contexts;
+mod delivery;
 mod ending;
 mod flight;
 mod hint;
@@ -9,30 +10,29 @@ mod iwarp;
 mod pairing;
 mod reordering;
 mod replayed;
+mod summary;
 mod transport;
 
 use crate::attribution::{Attribution, Room};
-use crate::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData, State,
-};
+use crate::connection::{ConnectionId, Counts, Evidence, Files, FirstFrames, Origin, State};
 use crate::event::{Event, Eviction, Report};
 use crate::frame::Address;
-use crate::iwarp::IwarpConnection;
-use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
+use crate::observation::{HalfFlow, Missing, Observed, Spoiled};
 use crate::rc::Packet;
-use crate::rdma::{Delivery, End, Fault, Operation, Part, Piece, Placement, Position, Repetition};
+use crate::rdma::{End, Fault, Operation, Part, Piece, Position};
 use crate::record::{REORDERING, Time};
-use crate::rpcrdma::{Kind, Peers, Transactions, is_request_for};
+use crate::rpcrdma::{Peers, Transactions};
 use crate::transaction::Seen;
 use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
 pub(crate) use contexts::Contexts;
 use core::net::IpAddr;
+use delivery::{hand_up, observe_fault};
 pub(crate) use hint::Hint;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{Bth, Opcode};
 use rdmascope_wire::cm::CommunicationId;
-use rdmascope_wire::private_data::{self, Negotiated};
+use rdmascope_wire::private_data;
 use rdmascope_wire::psn::Psn;
 use reordering::Reordered;
 use replayed::Replayed;
@@ -467,301 +467,6 @@ impl Session {
             waits: self.waits(side),
             unsure: self.transport.unsure(side),
             acknowledged: self.transport.acknowledged(side),
-        }
-    }
-
-    /// Delivers waiting entries that are no longer early, or that have waited long enough by `now`
-    /// (`None`: all of them).
-    fn settle_early(&mut self, now: Option<Seen>, transactions: &mut Transactions, report: &mut Report<'_>) {
-        loop {
-            if transactions.observes() {
-                self.note_half_flows();
-            }
-            let Session { peers, ends, .. } = self;
-            let ready = End::BOTH.into_iter().find_map(|side| {
-                let mut early = core::mem::take(&mut ends[side].early);
-                let held = early.take_ready(|delivery| !is_early(side, delivery, ends, peers, transactions));
-                ends[side].early = early;
-                Some((side, held?))
-            });
-            if let Some((side, held)) = ready {
-                deliver(side, held.delivery(), ends, peers, transactions, report);
-                continue;
-            }
-            if !ends.iter().any(|end| end.early.is_due(now, peers.paired)) {
-                return;
-            }
-            if let Some(end) = ends.iter_mut().find(|end| !peers.paired && !end.alone && end.early.is_full())
-            {
-                end.alone = true;
-                continue;
-            }
-            self.release_first(transactions, report);
-        }
-    }
-
-    /// Delivers the oldest entry. If a gap of the other end holds back the message that the entry
-    /// answers, or if the missing packets were acknowledged, skips the gap instead.
-    fn release_first(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
-        let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
-        let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
-        let Session { peers, transport, ends, .. } = self;
-        let answer = ends[side].early.iter().next();
-        let request_psn = answer.and_then(|answer| {
-            let answer = answer.delivery();
-            transport.find_held_send(side.other(), |send| is_request_for(send, &answer))
-        });
-        let mut hand_up = |from: End, delivery: Delivery<'_>| {
-            hand_up(from, &delivery, ends, peers, transactions, report);
-        };
-        if transport.skip_acknowledged_gaps(side.other(), &mut hand_up) {
-            return;
-        }
-        if let Some(psn) = request_psn {
-            return transport.skip_gaps_before(side.other(), psn, &mut hand_up);
-        }
-        if let Some(held) = ends[side].early.take_first() {
-            deliver(side, held.delivery(), ends, peers, transactions, report);
-        }
-    }
-
-    fn endpoint(&self, side: End) -> Endpoint {
-        let end = &self.ends[side];
-        let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
-        let mut sent = self.transport.count(side, end.counts);
-        // Only RPC-over-RDMA shows which memory may be accessed.
-        if self.peers.speaks_rpc != Some(true) {
-            sent.unmatched_placements = 0;
-        }
-        let Replayed { packets, bytes, first } = end.replayed;
-        sent.repeated_packets += packets;
-        sent.read_response_bytes = sent.read_response_bytes.saturating_sub(bytes);
-        let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
-        let mut first_frames = self.transport.first_frames(side, end.first_frames);
-        first_frames.repeated_packet = first_frames.repeated_packet.into_iter().chain(first).min();
-        let round_trips = end.acknowledgements.round_trips();
-        let tcp_port = self.tcp_ports.map(|ports| ports[side]);
-        let start = self.start(side);
-        Endpoint {
-            address: end.address,
-            ip,
-            qpn: end.qpn,
-            tcp_port,
-            start,
-            private_data,
-            sent,
-            first_frames,
-            round_trips,
-        }
-    }
-
-    /// The current state of the connection.
-    pub(crate) fn summary(&self) -> Connection {
-        let caller = self.peers.forward_caller();
-        let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
-        // REQ and REP each name their sender's ID. A rejection negotiates nothing.
-        let has_negotiated = |side: End| match self.transport.iwarp() {
-            Some(iwarp) => iwarp.started(side).is_some_and(|started| !started.frame.rejected),
-            None => self.ends[side].communication_id.is_some(),
-        };
-        let exchanged =
-            End::BOTH.into_iter().all(|side| has_negotiated(side) && !self.ends[side].private_data_cut);
-        let speaks_rpc = self.peers.speaks_rpc == Some(true);
-        // The inline thresholds of RFC 8166 do not apply to other protocols.
-        let has_no_packets = self.ends.iter().all(|end| end.counts.packets == 0);
-        let may_speak_rpc = speaks_rpc || self.peers.protocol.is_none() && has_no_packets;
-        let agreed = (self.origin == Origin::Cm && exchanged && may_speak_rpc).then(|| {
-            let data = |end: &SessionEnd| end.private_data.map(|(_, data)| data);
-            Negotiated::new(data(requester), data(responder))
-        });
-        let seen = End::BOTH.into_iter().filter_map(|end| self.transport.path_mtu(end)).max();
-        Connection {
-            id: self.peers.connection(),
-            origin: self.origin,
-            state: self.state,
-            roles_known: self.peers.requester.is_some(),
-            requester: self.endpoint(caller),
-            responder: self.endpoint(caller.other()),
-            protocol: if speaks_rpc { None } else { self.peers.protocol },
-            is_foreign: !speaks_rpc && (self.peers.saw_other || self.peers.protocol.is_some()),
-            is_iwarp: self.tcp_ports.is_some(),
-            has_crc: self.transport.iwarp().and_then(IwarpConnection::has_crc),
-            port: self.port,
-            path_mtu: self.path_mtu.or(seen.and_then(|mtu| u16::try_from(mtu).ok())),
-            call_inline_threshold: agreed.map(|agreed| agreed.call_inline_threshold),
-            reply_inline_threshold: agreed.map(|agreed| agreed.reply_inline_threshold),
-            remote_invalidation: agreed.map(|agreed| agreed.remote_invalidation),
-            first: self.span.0,
-            last: self.span.1,
-            transactions: self.peers.reported,
-            files: self.files,
-        }
-    }
-}
-
-#[cold]
-fn observe_fault(
-    from: End,
-    (seen, piece, position, fault): (Seen, Piece, Position, Fault),
-    peers: &Peers,
-    report: &mut Report<'_>,
-) {
-    // Other protocols use operations that RPC-over-RDMA does not.
-    if !matches!(fault, Fault::Foreign | Fault::Opcode(_)) || peers.speaks_rpc == Some(true) {
-        peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
-    }
-}
-
-/// Delivers an operation of end `from` to RPC-over-RDMA, unless it has to wait.
-#[inline]
-fn hand_up(
-    from: End,
-    delivery: &Delivery<'_>,
-    ends: &mut [SessionEnd; 2],
-    peers: &mut Peers,
-    transactions: &mut Transactions,
-    report: &mut Report<'_>,
-) {
-    if let Delivery::Send(send) = delivery {
-        peers.recognize(send);
-    }
-    let must_follow = delivery.is_request() && ends[from].early.has_requests();
-    if must_follow || is_early(from, delivery, ends, peers, transactions) {
-        ends[from].early.keep(delivery);
-    } else {
-        deliver(from, *delivery, ends, peers, transactions, report);
-    }
-}
-
-/// Whether an operation of end `from` answers a message that was not seen yet.
-#[inline]
-fn is_early(
-    from: End,
-    delivery: &Delivery<'_>,
-    ends: &[SessionEnd; 2],
-    peers: &Peers,
-    transactions: &Transactions,
-) -> bool {
-    /// Maximum number of packets of a half-flow within which its protocol becomes known.
-    const FIRST: u64 = 64;
-    match delivery {
-        _ if !peers.paired && ends[from].alone => false,
-        Delivery::ReadResponse(placement) => {
-            placement.request.is_some_and(|request| ends[from.other()].early.has_read_request(request))
-        }
-        // If the capture begins with an RDMA operation, only the other half-flow shows whose memory
-        // it accesses.
-        Delivery::Write(_) | Delivery::ReadRequest(_) if peers.speaks_rpc.is_none() && !peers.paired => {
-            ends[from].counts.packets <= FIRST
-        }
-        _ => transactions.is_early(delivery, from, peers),
-    }
-}
-
-/// Whether a delivery may lead to an event at once. Operations on memory that was not advertised
-/// are only counted, unless the connection carries RPC-over-RDMA.
-#[cold]
-fn may_cause_event(delivery: &Delivery<'_>, peers: &Peers) -> bool {
-    match delivery {
-        Delivery::Write(_) | Delivery::ReadRequest(_) | Delivery::ReadResponse(_) => {
-            peers.speaks_rpc == Some(true)
-        }
-        Delivery::Unplaced { .. } => false,
-        _ => true,
-    }
-}
-
-/// Notes payload of a protocol other than RPC-over-RDMA as bulk: no result depends on it.
-#[cold]
-fn note_foreign(placement: &Placement<'_>, peers: &Peers, transactions: &mut Transactions) {
-    if peers.protocol.is_some() && peers.speaks_rpc != Some(true) {
-        transactions.note_bulk(placement);
-    }
-}
-
-/// Delivers an operation of end `from` to RPC-over-RDMA.
-#[inline]
-fn deliver(
-    from: End,
-    delivery: Delivery<'_>,
-    ends: &mut [SessionEnd; 2],
-    peers: &mut Peers,
-    transactions: &mut Transactions,
-    report: &mut Report<'_>,
-) {
-    if peers.number().is_none() && may_cause_event(&delivery, peers) {
-        transactions.number(peers);
-    }
-    let counts = &mut ends[from].counts;
-    match delivery {
-        Delivery::Send(send) => {
-            counts.sends += 1;
-            counts.invalidations += u64::from(send.invalidated.is_some());
-            let (kind, call) = transactions.handle_send(&send, from, peers, report);
-            counts.other_sends += u64::from(kind == Kind::Other);
-            // These were counted before the reply showed whose memory it is.
-            counts.unmatched_placements -= transactions.take_claimed().min(counts.unmatched_placements);
-            ends[from].acknowledgements.note(&send, call, peers, transactions);
-        }
-        Delivery::Write(placement) => {
-            counts.written_bytes += u64::from(placement.length);
-            counts.writes += u64::from(placement.position == placement.first);
-            if !transactions.place(&placement, false, from.other(), peers, report) {
-                counts.unmatched_placements += 1;
-                transactions.keep_unclaimed(&placement, from.other(), peers);
-                note_foreign(&placement, peers, transactions);
-            }
-            if placement.position == placement.first && transactions.is_judged() {
-                let operation = (placement.seen, placement.position, false, placement.memory);
-                transactions.observe_operation(from, operation, peers, report);
-            }
-        }
-        Delivery::ReadRequest(request) => {
-            counts.read_requests += u64::from(!request.repeated);
-            transactions.handle_read(&request, from.other(), peers);
-            if !request.repeated && transactions.is_judged() {
-                let operation = (request.seen, request.position, true, request.memory);
-                transactions.observe_operation(from, operation, peers, report);
-            }
-        }
-        Delivery::ReadResponse(placement) => {
-            let placed = transactions.place(&placement, true, from, peers, report);
-            if placement.repeated {
-                ends[from].replayed.note(&placement);
-            } else if !placed {
-                counts.unmatched_placements += 1;
-                note_foreign(&placement, peers, transactions);
-            }
-        }
-        Delivery::Missing { packets } => {
-            counts.missing_packets += u64::from(packets);
-            peers.lack(packets.into(), transactions.now);
-            peers.flights[from].lack();
-            if transactions.observes() {
-                peers.observe(Observed::Missing(Missing { from, packets }), report);
-            }
-        }
-        // No observers.
-        Delivery::Repeated(_) | Delivery::Refused { .. } | Delivery::Restarted
-            if !transactions.observes() => {}
-        Delivery::Faulty { .. } if !transactions.is_judged() => {}
-        Delivery::Repeated(Repetition { seen, first, piece, position, bytes, read_length }) => {
-            let repeated = Repeated { from, seen, first, piece, position, bytes, read_length };
-            peers.observe(Observed::Repeated(repeated), report);
-        }
-        Delivery::Refused { seen, position, refusal, request } => {
-            let advertised = request.and_then(|request| peers.advertised_for(request.frame));
-            let refused = Refused { from, seen, position, refusal, request, advertised };
-            peers.observe(Observed::Refused(refused), report);
-        }
-        Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
-        Delivery::Faulty { seen, piece, position, fault } => {
-            observe_fault(from, (seen, piece, position, fault), peers, report);
-        }
-        Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
-        Delivery::Overflow => {
-            let connection = peers.connection();
-            report(Event::Eviction(Eviction::HeldPackets { connection }));
         }
     }
 }
