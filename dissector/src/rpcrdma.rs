@@ -10,6 +10,7 @@ mod memory;
 mod message;
 mod observe;
 mod open;
+mod peers;
 mod placing;
 mod read;
 mod reordering;
@@ -21,23 +22,19 @@ mod unclaimed;
 pub(crate) use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 pub(crate) use memory::Memory;
+pub(crate) use peers::Peers;
 pub(crate) use reordering::is_request_for;
 pub(crate) use transcript::NotedStep;
 
-use crate::connection::{ConnectionId, FlowKey, Route};
 use crate::event::{Event, Eviction, Report};
 use crate::exchange::{Keep, StepKind};
-use crate::observation::{HalfFlow, Observe, Observed, Revoked};
-use crate::protocol::Protocol;
-use crate::rdma::{End, Flight, Send};
+use crate::observation::{Observe, Observed};
+use crate::rdma::{End, Send};
 use crate::record::{Seen, Time};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
-use hashbrown::HashMap;
-use memory::Target;
 use open::Open;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Xid, rpc};
@@ -54,190 +51,6 @@ pub type BuildHasher = foldhash::quality::FixedState;
 pub(crate) struct Slot {
     index: u32,
     generation: u32,
-}
-
-/// The open transactions and the memory of one end of a connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Side {
-    /// Its calls without a reply, by XID.
-    calls: HashMap<Xid, Slot, BuildHasher>,
-    /// Its calls whose reply is a Read chunk of the other end, until it sends RDMA_DONE.
-    pulls: HashMap<Xid, Slot, BuildHasher>,
-    /// The memory that it advertised.
-    memory: Memory,
-    /// Segment of the last placement. The packets of one message mostly go to one segment.
-    last: Option<Target>,
-}
-
-impl Side {
-    /// The slot of its call with this XID, if the call has no reply yet.
-    #[inline]
-    pub(crate) fn call(&self, xid: Xid) -> Option<Slot> {
-        self.calls.get(&xid).copied()
-    }
-
-    /// Whether a call with this XID has no reply yet.
-    #[inline]
-    pub(crate) fn awaits(&self, xid: Xid) -> bool {
-        self.call(xid).is_some()
-    }
-
-    /// Merges the state of the same end, after two half-flows became one connection.
-    pub(crate) fn absorb(&mut self, other: Side) {
-        for (xid, slot) in other.calls {
-            self.calls.entry(xid).or_insert(slot);
-        }
-        for (xid, slot) in other.pulls {
-            self.pulls.entry(xid).or_insert(slot);
-        }
-        self.memory.absorb(other.memory);
-        self.last = None;
-    }
-
-    /// Bytes of heap memory that a clone needs.
-    fn footprint(&self) -> usize {
-        self.calls.allocation_size() + self.pulls.allocation_size() + self.memory.footprint()
-    }
-
-    /// The memory that it advertised in open transactions.
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
-}
-
-/// The two ends of a connection at the RPC-over-RDMA level.
-#[derive(Clone, Debug)]
-pub(crate) struct Peers {
-    /// State of each end.
-    pub sides: [Side; 2],
-    /// Flow key of the packets that each end sends, once known.
-    pub flows: [Option<FlowKey>; 2],
-    /// IP address of each end in the REQ.
-    pub ips: [Option<IpAddr>; 2],
-    /// Number of the connection, once it was mentioned in an event: see [`Transactions::number`].
-    number: Option<NonZeroU32>,
-    /// Index of the connection in the engine.
-    pub session: u32,
-    /// The end that opened the connection, if known or inferred.
-    pub requester: Option<End>,
-    /// The end first seen to call or to be answered. It serves as the requester if that is unknown.
-    pub caller: Option<End>,
-    /// Whether Sends are RPC-over-RDMA messages; `None` if unknown.
-    pub speaks_rpc: Option<bool>,
-    /// A Send was no RPC-over-RDMA message, while it was unknown whether Sends are.
-    pub saw_other: bool,
-    /// Other protocol that the connection carries, once known.
-    pub protocol: Option<Protocol>,
-    /// Whether both half-flows are known.
-    pub paired: bool,
-    /// Whether the capture has Sends only: see [`Origin::Snoop`](crate::connection::Origin::Snoop).
-    pub is_snooped: bool,
-    /// When data of each end was in flight.
-    pub flights: [Flight; 2],
-    /// Number of packets of both ends that the capture lacks.
-    pub missing_packets: u64,
-    /// When packets were last found missing.
-    missing_since: Time,
-    /// Number of responses to packets of an end from before its first packet in the capture, and of
-    /// Sends whose header the capture lacks.
-    pub unseen: u64,
-    /// The longest latency so far, in nanoseconds.
-    slowest: u64,
-    /// How far the capture covers the packets of each end. Updated only if observations are
-    /// enabled.
-    pub half_flows: [HalfFlow; 2],
-    /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
-    /// Kept only if all observations are enabled.
-    revoked: VecDeque<(Slot, Revoked)>,
-    /// The latest RDMA operations within advertised memory: the frame of each, the packet that
-    /// completed the message that advertised its memory, and whether that message is a reply. Kept
-    /// only if all observations are enabled.
-    advertised: VecDeque<(u64, (Seen, bool))>,
-    /// Number of transactions reported: forward, backward.
-    pub reported: [u64; 2],
-}
-
-impl Peers {
-    /// Creates the state of a connection without messages.
-    pub(crate) fn new(session: u32) -> Peers {
-        Peers {
-            sides: Default::default(),
-            flows: [None; 2],
-            ips: [None; 2],
-            number: None,
-            session,
-            requester: None,
-            caller: None,
-            speaks_rpc: None,
-            saw_other: false,
-            protocol: None,
-            paired: false,
-            is_snooped: false,
-            flights: Default::default(),
-            missing_packets: 0,
-            missing_since: Time(i64::MIN),
-            unseen: 0,
-            slowest: 0,
-            half_flows: Default::default(),
-            revoked: VecDeque::new(),
-            advertised: VecDeque::new(),
-            reported: [0; 2],
-        }
-    }
-
-    /// Notes packets that are found missing `now`.
-    pub(crate) fn lack(&mut self, packets: u64, now: Time) {
-        self.missing_packets += packets;
-        self.missing_since = now;
-    }
-
-    /// The number of the connection, if it has one.
-    #[inline]
-    pub(crate) fn number(&self) -> Option<ConnectionId> {
-        self.number.map(|number| ConnectionId(number.get()))
-    }
-
-    /// The number of the connection, for an event.
-    #[inline]
-    pub(crate) fn connection(&self) -> ConnectionId {
-        self.number().expect("a connection in an event has a number")
-    }
-
-    /// The end that opened the connection, or the one that serves as it.
-    pub(crate) fn forward_caller(&self) -> End {
-        self.requester.or(self.caller).unwrap_or_default()
-    }
-
-    /// Bytes of heap memory that a clone needs.
-    pub(crate) fn footprint(&self) -> usize {
-        let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
-        let advertised = self.advertised.len() * size_of::<(u64, (Seen, bool))>();
-        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + advertised
-    }
-
-    /// The time up to `now` in which end `responder` may have waited for the network instead of
-    /// working on a call: data of it was in flight, or data of the other end had to be sent again.
-    /// Only differences have a meaning.
-    #[inline]
-    pub(super) fn waited(&self, responder: End, now: Time) -> u64 {
-        self.flights[responder].until(now).saturating_add(self.flights[responder.other()].resent())
-    }
-
-    /// The route from one end to the other, as far as packets show it.
-    ///
-    /// Packets may have LIDs or GIDs. The IP addresses of the REQ replace them, because users know
-    /// hosts by IP address.
-    fn route(&self, from: End) -> Option<Route> {
-        let route = |flow: &FlowKey| Route { source: flow.source, destination: flow.destination };
-        let back = |flow: &FlowKey| Route { source: flow.destination, destination: flow.source };
-        let seen =
-            self.flows[from].as_ref().map(route).or_else(|| self.flows[from.other()].as_ref().map(back))?;
-        Some(seen.with_ips(self.ips[from], self.ips[from.other()]))
-    }
-
-    fn direction(&self, caller: End) -> Direction {
-        if caller == self.forward_caller() { Direction::Forward } else { Direction::Backward }
-    }
 }
 
 /// The open transactions of all connections.

@@ -2,13 +2,15 @@
 //! state.
 
 use super::*;
+use crate::connection::{FlowKey, Route};
 use crate::exchange::Step;
 use crate::observation::{Mismatch, Observation};
 use crate::rdma::{MemoryRange, Placement, Position};
 use crate::record::Time;
 use crate::roomy::room;
+use crate::rpcrdma::peers::Side;
 use crate::transaction::{Missing, Part};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use rdmascope_wire::Qpn;
 
 const CLIENT: End = End::First;
