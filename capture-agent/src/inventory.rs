@@ -28,6 +28,7 @@ use rdmascope_dissector::connection::{KnownConnection, KnownEnd};
 use rdmascope_dissector::frame::Address;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::NFS_PORT;
 
 /// A connected queue pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +141,6 @@ pub fn from_text(text: &str) -> Vec<Connected> {
 impl Connected {
     /// Converts to the dissector's type.
     pub fn known(&self) -> KnownConnection {
-        /// The port assigned to NFS over RDMA (RFC 5667).
-        const NFS_RDMA_PORT: u16 = 20049;
         let end = |address: SocketAddr, qp, psn: Option<u32>| KnownEnd {
             address: match address.ip().to_canonical() {
                 IpAddr::V4(address) => Address::V4(address),
@@ -150,7 +149,7 @@ impl Connected {
             qpn: Qpn(qp),
             next_psn: psn.map(Psn::new),
         };
-        let is_port = |address: SocketAddr| address.port() == NFS_RDMA_PORT;
+        let is_port = |address: SocketAddr| address.port() == NFS_PORT;
         let local_is_requester = match (is_port(self.source), is_port(self.destination)) {
             (false, true) => Some(true),
             (true, false) => Some(false),
@@ -160,7 +159,7 @@ impl Connected {
             local: end(self.source, self.local_qp, self.send_psn),
             remote: end(self.destination, self.remote_qp, self.receive_psn),
             local_is_requester,
-            port: local_is_requester.map(|_| NFS_RDMA_PORT),
+            port: local_is_requester.map(|_| NFS_PORT),
             speaks_rpc: self.owner.as_deref() == Some("rpcrdma"),
             is_snooped: self.is_snooped,
         }

@@ -19,6 +19,9 @@ use alloc::vec::Vec;
 /// The version of this header (section 4.2.2).
 pub const VERSION: u32 = 1;
 
+/// The port of NFS over RDMA (RFC 8267, section 9).
+pub const NFS_PORT: u16 = 20_049;
+
 /// Nothing in a shorter header can be trusted, not even its XID (section 4.5).
 pub const MINIMUM_LENGTH: usize = 28;
 

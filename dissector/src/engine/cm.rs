@@ -13,9 +13,7 @@ use crate::transaction::Seen;
 use rdmascope_wire::cm::{
     CommunicationId, DisconnectRequest, Message, ReadyToUse, Reply, Request, TransportServiceType,
 };
-
-/// The port of NFS over RDMA (RFC 8267, section 9; RFC 5667).
-const NFS_RDMA_PORT: u16 = 20049;
+use rdmascope_wire::rpcrdma::NFS_PORT;
 
 /// Handles a CM message and returns the end that sent it.
 pub(super) fn handle(
@@ -175,7 +173,7 @@ fn requested(
     connection.ends[active.end].note_private_data(request.consumer_private_data(), is_cut);
     let protocol = Protocol::of_service(request.service_id);
     connection.peers.protocol = connection.peers.protocol.or(protocol);
-    let speaks = connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.end].private_data.is_some();
+    let speaks = connection.port == Some(NFS_PORT) || connection.ends[active.end].private_data.is_some();
     connection.peers.speaks_rpc = connection.peers.speaks_rpc.or(speaks.then_some(true));
     // Each side names the PSN that it expects first: that of the other side's first request.
     if !connection.peers.paired {

@@ -1,6 +1,8 @@
 //! Traffic other than RDMA, by name or by number.
 
 use core::fmt;
+use rdmascope_wire::mpa::StartFrame;
+use rdmascope_wire::rpcrdma::NFS_PORT;
 
 /// Traffic other than RDMA. It is counted but not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,24 +133,20 @@ const TCP: [bool; 2] = [false, true];
 const BOTH: [bool; 2] = [true, true];
 
 impl Traffic {
-    /// The keys of the MPA start frames, with which each end of a TCP connection starts iWARP (RFC
-    /// 5044, section 7.1.1).
-    const MPA: [&'static [u8]; 2] = [b"MPA ID Req Frame", b"MPA ID Rep Frame"];
-
     /// The NFS-related traffic that a TCP or UDP packet belongs to, from its ports and the first
     /// bytes of its payload.
     pub fn of(ports: [u16; 2], payload: &[u8]) -> Option<Traffic> {
-        if Traffic::MPA.iter().any(|key| payload.starts_with(key)) {
+        if StartFrame::is_begun_by(payload) {
             return Some(Traffic::Iwarp);
         }
         // Ports assigned by IANA.
-        let of_port = |port: &u16| match port {
+        let of_port = |port: &u16| match *port {
             111 => Some(Traffic::Portmap),
             2049 => Some(Traffic::Nfs),
             20_048 => Some(Traffic::Mount),
             // A server may also offer NFS over plain TCP on this port.
-            20_049 if is_rpc_record(payload) => Some(Traffic::Nfs),
-            20_049 => Some(Traffic::Iwarp),
+            NFS_PORT if is_rpc_record(payload) => Some(Traffic::Nfs),
+            NFS_PORT => Some(Traffic::Iwarp),
             _ => None,
         };
         ports.iter().find_map(of_port)

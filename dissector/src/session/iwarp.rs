@@ -12,9 +12,7 @@ use crate::rpcrdma::Transactions;
 use alloc::boxed::Box;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::mpa::StartFrame;
-
-/// The port of NFS over RDMA (RFC 8267, section 9).
-const NFS_RDMA_PORT: u16 = 20049;
+use rdmascope_wire::rpcrdma::NFS_PORT;
 
 impl Session {
     /// Makes this a connection over TCP between these ports. `verify`: whether an FPDU with a wrong
@@ -28,11 +26,11 @@ impl Session {
             Some(FlowKey { source, destination, destination_qp: Qpn(ports[end.other()].into()) })
         });
         // The end with the well-known port accepted the connection.
-        let listener = End::BOTH.into_iter().find(|end| ports[*end] == NFS_RDMA_PORT);
-        if let Some(listener) = listener.filter(|end| ports[end.other()] != NFS_RDMA_PORT) {
+        let listener = End::BOTH.into_iter().find(|end| ports[*end] == NFS_PORT);
+        if let Some(listener) = listener.filter(|end| ports[end.other()] != NFS_PORT) {
             self.peers.requester = Some(listener.other());
             self.peers.speaks_rpc = Some(true);
-            self.port = Some(NFS_RDMA_PORT);
+            self.port = Some(NFS_PORT);
         }
     }
 
@@ -162,7 +160,7 @@ impl Session {
         }
         self.peers.requester = Some(requester);
         self.port = self.tcp_ports.map(|ports| ports[requester.other()]);
-        let speaks = self.port == Some(NFS_RDMA_PORT) || self.ends[side].private_data.is_some();
+        let speaks = self.port == Some(NFS_PORT) || self.ends[side].private_data.is_some();
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks.then_some(true));
         self.state = match (frame.is_request(), frame.rejected) {
             (true, _) => State::Requested,
