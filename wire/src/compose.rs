@@ -122,28 +122,41 @@ impl Carrier {
             return Err(Error::PayloadTooLong { length: transport.len(), maximum });
         }
         let length = (counted + transport.len()) as u16;
+        let start = out.len();
+        out.resize(start + self.length() + transport.len() + icrc::LENGTH, 0);
+        let mut writer = Writer { bytes: &mut out[start..], at: 0 };
+        self.write(length, &mut writer, |writer| writer.put(transport));
+        Ok(())
+    }
+
+    /// Writes the headers, the packet that `transport` writes and returns, and its ICRC. `length` is
+    /// the value of the length field of the IP header or GRH.
+    fn write(
+        &self,
+        length: u16,
+        writer: &mut Writer<'_>,
+        transport: impl for<'w> FnOnce(&'w mut Writer<'_>) -> &'w [u8],
+    ) {
         let icrc = match self {
             Carrier::Ipv4(ip, udp) => {
                 let (ip, udp) = (ip.to_bytes(length), udp.to_bytes(length - Ipv4::LENGTH as u16));
-                out.extend_from_slice(&ip);
-                out.extend_from_slice(&udp);
-                icrc::roce_v2(&ip, &udp, transport)
+                writer.put(&ip);
+                writer.put(&udp);
+                icrc::roce_v2(&ip, &udp, transport(writer))
             }
             Carrier::Ipv6(ip, udp) => {
                 let (ip, udp) = (ip.to_bytes(Udp::PROTOCOL, length), udp.to_bytes(length));
-                out.extend_from_slice(&ip);
-                out.extend_from_slice(&udp);
-                icrc::roce_v2(&ip, &udp, transport)
+                writer.put(&ip);
+                writer.put(&udp);
+                icrc::roce_v2(&ip, &udp, transport(writer))
             }
             Carrier::Grh(grh) => {
                 let grh = grh.to_bytes(Grh::NEXT_HEADER_BTH, length);
-                out.extend_from_slice(&grh);
-                icrc::grh(&grh, transport)
+                writer.put(&grh);
+                icrc::grh(&grh, transport(writer))
             }
         };
-        out.extend_from_slice(transport);
-        out.extend_from_slice(&icrc.unwrap_or_default().to_le_bytes());
-        Ok(())
+        writer.put(&icrc.unwrap_or_default().to_le_bytes());
     }
 
     const fn ether_type(&self) -> u16 {
@@ -328,27 +341,7 @@ impl Frame<'_> {
         if let Some(ethernet) = &self.ethernet {
             writer.ethernet(ethernet, self.carrier.ether_type());
         }
-        let icrc = match &self.carrier {
-            Carrier::Ipv4(ip, udp) => {
-                let (ip, udp) = (ip.to_bytes(length), udp.to_bytes(length - Ipv4::LENGTH as u16));
-                writer.put(&ip);
-                writer.put(&udp);
-                icrc::roce_v2(&ip, &udp, writer.transport(self))
-            }
-            Carrier::Ipv6(ip, udp) => {
-                let (ip, udp) = (ip.to_bytes(Udp::PROTOCOL, length), udp.to_bytes(length));
-                writer.put(&ip);
-                writer.put(&udp);
-                icrc::roce_v2(&ip, &udp, writer.transport(self))
-            }
-            Carrier::Grh(grh) => {
-                let grh = grh.to_bytes(Grh::NEXT_HEADER_BTH, length);
-                writer.put(&grh);
-                icrc::grh(&grh, writer.transport(self))
-            }
-        };
-        // The ICRC exists, because all headers are complete.
-        writer.put(&icrc.unwrap_or_default().to_le_bytes());
+        self.carrier.write(length, &mut writer, |writer| writer.transport(self));
         Ok(needed)
     }
 
@@ -397,9 +390,12 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.at..][..bytes.len()].copy_from_slice(bytes);
+    /// Writes bytes and returns them.
+    fn put(&mut self, bytes: &[u8]) -> &[u8] {
+        let place = &mut self.bytes[self.at..][..bytes.len()];
+        place.copy_from_slice(bytes);
         self.at += bytes.len();
+        place
     }
 
     fn ethernet(&mut self, header: &Ethernet, ether_type: u16) {
@@ -417,7 +413,7 @@ impl Writer<'_> {
         let start = self.at;
         let padding = frame.padding();
         self.put(&Bth { pad_count: padding as u8, ..frame.bth }.to_bytes());
-        frame.extensions.each(|header| self.put(header));
+        frame.extensions.each(|header| _ = self.put(header));
         self.put(frame.payload);
         self.put(&[0; 3][..padding]);
         &self.bytes[start..self.at]
