@@ -38,7 +38,7 @@ pub(crate) const fn number(header: &[u8], at: usize, bits: usize) -> u64 {
     let mut value = 0;
     let mut byte = at / 8;
     if end - byte == 3 && byte > 0 {
-        // OneCapture with the byte before them, three bytes are a single 32-bit load.
+        // Together with the byte before them, three bytes are a single 32-bit load.
         byte -= 1;
     }
     while byte < end {
