@@ -97,7 +97,7 @@ enum To {
 }
 
 /// A program whose jumps to its two ends are resolved when it is complete.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Program(Vec<(u16, u32, To, To)>);
 
 impl Program {
@@ -220,34 +220,12 @@ const IN_IP: [u32; 6] = [4, 41, 47, 97, 137, 143];
 /// Tests an IPv4 packet. Accepts or rejects in every case.
 fn of_ipv4(program: &mut Program, wanted: &Wanted, ip: u32) {
     program.load(LOAD_BYTE, ip + 9);
-    if wanted.encapsulated {
-        for carrier in IN_IP {
-            program.test(EQUAL, carrier, To::Accept, To::Next);
-        }
-    }
-    let mut udp = Program::default();
-    udp.load(LOAD_HALF, ip + 6);
+    let mut before = Program::default();
+    before.load(LOAD_HALF, ip + 6);
     // A fragment other than the first, which alone has the ports.
-    udp.test(ANY_BIT, 0x1fff, To::Accept, To::Next);
-    udp.load(INDEX_OF_HEADER, ip);
-    udp.load(LOAD_HALF_INDEXED, ip + 2);
-    udp_ports(&mut udp, wanted);
-    program.test(EQUAL, 17, To::Next, To::Skip(udp.0.len() as u8));
-    program.0.extend(udp.0);
-    match wanted.iwarp {
-        None => program.test(EQUAL, 0, To::Reject, To::Reject),
-        Some(port) => {
-            let port = u32::from(port);
-            program.test(EQUAL, 6, To::Next, To::Reject);
-            program.load(LOAD_HALF, ip + 6);
-            program.test(ANY_BIT, 0x1fff, To::Accept, To::Next);
-            program.load(INDEX_OF_HEADER, ip);
-            program.load(LOAD_HALF_INDEXED, ip);
-            program.test(EQUAL, port, To::Accept, To::Next);
-            program.load(LOAD_HALF_INDEXED, ip + 2);
-            program.test(EQUAL, port, To::Accept, To::Reject);
-        }
-    }
+    before.test(ANY_BIT, 0x1fff, To::Accept, To::Next);
+    before.load(INDEX_OF_HEADER, ip);
+    protocol(program, wanted, before, (LOAD_HALF_INDEXED, ip));
 }
 
 /// Tests an IPv6 packet. Accepts or rejects in every case. Packets with extension headers are
@@ -259,13 +237,20 @@ fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
     for extension in [0, 43, 44, 60] {
         program.test(EQUAL, extension, To::Accept, To::Next);
     }
+    protocol(program, wanted, Program::default(), (LOAD_HALF, ip + FIXED));
+}
+
+/// Tests the IP protocol, which is loaded, and the ports after it. `load` is the operation that
+/// loads a port, with the place of the source port, and `before` has the instructions before the
+/// first one. Accepts or rejects in every case.
+fn protocol(program: &mut Program, wanted: &Wanted, before: Program, (load, source): (u16, u32)) {
     if wanted.encapsulated {
         for carrier in IN_IP {
             program.test(EQUAL, carrier, To::Accept, To::Next);
         }
     }
-    let mut udp = Program::default();
-    udp.load(LOAD_HALF, ip + FIXED + 2);
+    let mut udp = before.clone();
+    udp.load(load, source + 2);
     udp_ports(&mut udp, wanted);
     program.test(EQUAL, 17, To::Next, To::Skip(udp.0.len() as u8));
     program.0.extend(udp.0);
@@ -274,9 +259,10 @@ fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
         Some(port) => {
             let port = u32::from(port);
             program.test(EQUAL, 6, To::Next, To::Reject);
-            program.load(LOAD_HALF, ip + FIXED);
+            program.0.extend(before.0);
+            program.load(load, source);
             program.test(EQUAL, port, To::Accept, To::Next);
-            program.load(LOAD_HALF, ip + FIXED + 2);
+            program.load(load, source + 2);
             program.test(EQUAL, port, To::Accept, To::Reject);
         }
     }
