@@ -118,32 +118,13 @@ impl Framer {
             Format::Unknown => self.recognise(bytes),
         };
         match found {
-            Ok(Found::Record {
-                mut time,
-                link,
-                original_length,
-                dropped,
-                interface,
-                start,
-                end,
-                consumed,
-            }) => {
-                if link == LinkType::ERF {
-                    time = erf::own_time(&bytes[start..end], time);
+            Ok(Found::Record(mut framed)) => {
+                if framed.link == LinkType::ERF {
+                    framed.time = erf::own_time(&bytes[framed.start..framed.end], framed.time);
                 }
                 self.records += 1;
-                self.offset += consumed as u64;
-                Step::Record(Framed {
-                    number: self.records,
-                    time,
-                    link,
-                    original_length,
-                    dropped,
-                    interface,
-                    start,
-                    end,
-                    consumed,
-                })
+                self.offset += framed.consumed as u64;
+                Step::Record(Framed { number: self.records, ..framed })
             }
             Ok(Found::Nothing { consumed }) => {
                 self.offset += consumed as u64;
@@ -262,16 +243,8 @@ impl Mark {
 
 /// An item found by a format.
 enum Found {
-    Record {
-        time: Time,
-        link: LinkType,
-        original_length: u32,
-        dropped: u32,
-        interface: u32,
-        start: usize,
-        end: usize,
-        consumed: usize,
-    },
+    /// A record. The framer numbers it.
+    Record(Framed),
     Nothing {
         consumed: usize,
     },

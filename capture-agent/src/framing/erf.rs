@@ -3,7 +3,7 @@
 //! An ERF capture is a sequence of records without file header or magic number. It is recognized by
 //! plausible values in its first records.
 
-use super::{Fault, Found, Trouble};
+use super::{Fault, Found, Framed, Trouble};
 use rdmascope_dissector::record::{LinkType, Time};
 use rdmascope_wire::erf::{Erf, RecordType, Timestamp};
 
@@ -37,7 +37,8 @@ pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
     let record = bytes.get(..length).ok_or(Trouble::Short(length))?;
     let headers = header.headers_length(record).map_err(|stop| too_short(stop.offset + stop.needed))?;
     let original_length = headers + usize::from(header.wire_length);
-    Ok(Found::Record {
+    Ok(Found::Record(Framed {
+        number: 0,
         time: time(header.timestamp),
         link: LinkType::ERF,
         // The padding of a record counts as captured although it was not on the wire.
@@ -52,7 +53,7 @@ pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
         start: 0,
         end: length,
         consumed: length,
-    })
+    }))
 }
 
 /// Cannot overflow: 2^32 seconds are less than 2^63 nanoseconds.

@@ -5,7 +5,7 @@
 //! record: seconds 4 | micro- or nanoseconds 4 | captured length 4 | original length 4 | bytes
 //! ```
 
-use super::{Fault, Found, LIMIT, Order, Trouble};
+use super::{Fault, Found, Framed, LIMIT, Order, Trouble};
 use pcap_parser::{LegacyPcapBlock, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 use rdmascope_dissector::record::{LinkType, Time};
 
@@ -51,7 +51,8 @@ impl File {
         // field that pcap-parser calls microseconds has nanoseconds if the magic number says so.
         let time = i64::from(ts_sec) * 1_000_000_000 + i64::from(ts_usec) * i64::from(self.unit);
         let end = RECORD_HEADER + data.len();
-        Ok(Found::Record {
+        Ok(Found::Record(Framed {
+            number: 0,
             time: Time(time),
             link: self.link,
             original_length: origlen,
@@ -60,7 +61,7 @@ impl File {
             start: RECORD_HEADER,
             end,
             consumed: end,
-        })
+        }))
     }
 
     /// Determines why there is no record: missing bytes, or a length that exceeds the limit.

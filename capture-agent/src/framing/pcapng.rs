@@ -25,7 +25,7 @@
 // - blocks that it rejects, to locate the damage.
 
 use super::interfaces::{self, Interfaces, Statistics};
-use super::{Fault, Found, LIMIT, Order, Trouble};
+use super::{Fault, Found, Framed, LIMIT, Order, Trouble};
 use crate::note::{CUSTOM, ENTERPRISE, Note};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{EPB_MAGIC, IDB_MAGIC, ISB_MAGIC, PcapError, SHB_MAGIC, SPB_MAGIC, UnknownBlock};
@@ -72,7 +72,7 @@ pub(super) struct Mark {
     interfaces: Arc<[Interface]>,
     number: u64,
     changes: u64,
-    /// [`Found::Record::dropped`] of the record at the mark.
+    /// [`Framed::dropped`] of the record at the mark.
     dropped: u32,
 }
 
@@ -242,7 +242,8 @@ impl Section {
                 kept.dropped_before_packets = kept.dropped_before_packets.saturating_add(dropped);
             }
         }
-        Some(Ok(Found::Record {
+        Some(Ok(Found::Record(Framed {
+            number: 0,
             time: interface
                 .clock
                 .time(u64::from(self.word(block, 12)) << 32 | u64::from(self.word(block, 16))),
@@ -253,7 +254,7 @@ impl Section {
             start: PACKET_DATA,
             end: PACKET_DATA + captured_length,
             consumed: total,
-        }))
+        })))
     }
 
     /// Returns epb_dropcount from the options of a packet. Options after a damaged one are ignored;
@@ -279,7 +280,8 @@ impl Section {
                 0 => usize::MAX,
                 limit => limit as usize,
             };
-            Found::Record {
+            Found::Record(Framed {
+                number: 0,
                 time: Time(0),
                 link: interface.link,
                 original_length: block.origlen,
@@ -288,7 +290,7 @@ impl Section {
                 start: SIMPLE_PACKET_DATA,
                 end: SIMPLE_PACKET_DATA + block.packet_data().len().min(snap_length),
                 consumed: block.block_len1 as usize,
-            }
+            })
         }))
     }
 
