@@ -3,7 +3,7 @@
 use crate::compress::Compression;
 use crate::piece;
 use flate2::bufread::MultiGzDecoder;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -19,8 +19,7 @@ pub(crate) struct Decoded {
     pieces: Receiver<io::Result<Vec<u8>>>,
     /// Pieces to recycle.
     taken: Sender<Vec<u8>>,
-    piece: Vec<u8>,
-    at: usize,
+    piece: Cursor<Vec<u8>>,
     read: Arc<AtomicU64>,
 }
 
@@ -40,7 +39,7 @@ impl Decoded {
                 Err(error) => drop(sender.send(Err(error))),
             },
         })?;
-        Ok(Decoded { pieces, taken, piece: Vec::new(), at: 0, read })
+        Ok(Decoded { pieces, taken, piece: Cursor::default(), read })
     }
 
     /// Returns the counter of compressed bytes read.
@@ -62,18 +61,14 @@ fn decode(mut decoder: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>, empt
 
 impl Read for Decoded {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.piece.len() {
+        if self.piece.position() == self.piece.get_ref().len() as u64 {
             let next =
                 self.pieces.recv().map_err(|_| io::Error::other("the decompression thread has ended"))?;
+            let read = std::mem::replace(&mut self.piece, Cursor::new(next?));
             // The thread may have ended and need no piece to fill.
-            let _ = self.taken.send(std::mem::replace(&mut self.piece, next?));
-            self.at = 0;
+            let _ = self.taken.send(read.into_inner());
         }
-        let rest = &self.piece[self.at..];
-        let length = rest.len().min(out.len());
-        out[..length].copy_from_slice(&rest[..length]);
-        self.at += length;
-        Ok(length)
+        self.piece.read(out)
     }
 }
 

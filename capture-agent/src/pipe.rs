@@ -1,7 +1,7 @@
 //! A pipe that can be interrupted.
 
 use crate::piece;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -45,8 +45,7 @@ pub(crate) struct Pipe {
     messages: Option<Receiver<Message>>,
     /// Pieces to recycle.
     taken: Sender<Vec<u8>>,
-    piece: Vec<u8>,
-    at: usize,
+    piece: Cursor<Vec<u8>>,
     /// Deadline for the end, after an interrupt.
     end: Option<Instant>,
 }
@@ -68,7 +67,7 @@ impl Pipe {
                 }
             }
         })?;
-        Ok(Pipe { messages: Some(messages), taken, piece: Vec::new(), at: 0, end: None })
+        Ok(Pipe { messages: Some(messages), taken, piece: Cursor::default(), end: None })
     }
 
     /// Returns the next piece, which is empty at the end.
@@ -95,17 +94,13 @@ impl Pipe {
 
 impl Read for Pipe {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.piece.len() {
+        if self.piece.position() == self.piece.get_ref().len() as u64 {
             let next = self.next()?;
+            let read = std::mem::replace(&mut self.piece, Cursor::new(next));
             // The thread may have ended and need no piece to fill.
-            let _ = self.taken.send(std::mem::replace(&mut self.piece, next));
-            self.at = 0;
+            let _ = self.taken.send(read.into_inner());
         }
-        let rest = &self.piece[self.at..];
-        let length = rest.len().min(out.len());
-        out[..length].copy_from_slice(&rest[..length]);
-        self.at += length;
-        Ok(length)
+        self.piece.read(out)
     }
 }
 
