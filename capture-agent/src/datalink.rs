@@ -215,10 +215,6 @@ impl Source for Datalink {
     fn dropped(&self) -> u64 {
         0
     }
-
-    fn size(&self) -> Option<u64> {
-        None
-    }
 }
 
 /// The capture ends at the latest this number of nanoseconds after `end` was set. Buffered packets

@@ -231,10 +231,6 @@ impl Source for Messages {
     fn dropped(&self) -> u64 {
         self.counts.dropped.unwrap_or(0)
     }
-
-    fn size(&self) -> Option<u64> {
-        None
-    }
 }
 
 impl LiveSource for Messages {

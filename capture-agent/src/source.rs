@@ -27,8 +27,10 @@ pub trait Source {
     /// over all interfaces.
     fn dropped(&self) -> u64;
 
-    /// Returns the total size in bytes; `None` if unknown.
-    fn size(&self) -> Option<u64>;
+    /// Returns the total size in bytes; `None` if unknown, as for live sources.
+    fn size(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The next item of a source.

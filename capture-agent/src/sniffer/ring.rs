@@ -248,10 +248,6 @@ impl<D: Device> Source for Ring<D> {
     fn dropped(&self) -> u64 {
         0
     }
-
-    fn size(&self) -> Option<u64> {
-        None
-    }
 }
 
 impl<D: Device> LiveSource for Ring<D> {
