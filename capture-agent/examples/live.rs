@@ -11,7 +11,7 @@ fn main() {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use rdmascope_capture_agent::confine::{Reach, confine};
     use rdmascope_capture_agent::live::{Live, LiveConfig};
-    use rdmascope_capture_agent::{Next, Source as _};
+    use rdmascope_capture_agent::{LiveSource as _, Next, Source as _};
     use rdmascope_dissector::engine::{Config, Engine};
     use rdmascope_dissector::event::Event;
     use std::sync::Arc;

@@ -130,22 +130,11 @@ pub enum LiveError {
     System(#[from] io::Error),
 }
 
-/// Packet counts since the start of the capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LiveCounts {
-    /// Packets accepted by the filter.
-    pub accepted: u64,
-    /// Accepted packets that were dropped because the ring was full.
-    pub dropped: u64,
-    /// Packets delivered to the caller.
-    pub delivered: u64,
-}
-
 /// A live capture from network interfaces.
 #[derive(Debug)]
 pub struct Live {
     rings: Rings,
-    /// The system's index of each interface, in the order of [`Live::names`].
+    /// The system's index of each interface, in the order of `names`.
     indexes: Vec<u32>,
     names: Vec<String>,
     states: Vec<State>,
@@ -160,7 +149,11 @@ pub struct Live {
     /// Packets with a hardware timestamp.
     stamped: u64,
     interval: Duration,
-    counts: LiveCounts,
+    /// Packets accepted by the filter.
+    accepted: u64,
+    /// Accepted packets that were dropped because the ring was full.
+    dropped: u64,
+    delivered: u64,
     /// Total size of all packets on the wire, in bytes.
     bytes: u64,
     /// Drops that are not yet part of a record.
@@ -230,7 +223,9 @@ impl Live {
             config: config.clone(),
             extra_filter,
             stamped: 0,
-            counts: LiveCounts::default(),
+            accepted: 0,
+            dropped: 0,
+            delivered: 0,
             bytes: 0,
             unreported: 0,
             queried: now,
@@ -240,32 +235,6 @@ impl Live {
         };
         live.look()?;
         Ok(live)
-    }
-
-    /// Returns the names of the interfaces, in the order in which records number them.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// Returns the packet counts so far. Fails if the kernel does not report them.
-    pub fn counts(&mut self) -> io::Result<LiveCounts> {
-        self.count()?;
-        Ok(self.counts)
-    }
-
-    /// Returns the state of each interface, in the order of [`Live::names`].
-    pub fn states(&self) -> &[State] {
-        &self.states
-    }
-
-    /// Returns the number of changes in [`Live::states`]. Cheap enough to call after each packet.
-    pub fn changes(&self) -> u32 {
-        self.changes
-    }
-
-    /// Returns the number of packets with a hardware timestamp ([`LiveConfig::hardware_time`]).
-    pub fn stamped(&self) -> u64 {
-        self.stamped
     }
 
     /// Checks the interfaces. An interface that came back has a new index and is captured again.
@@ -312,8 +281,8 @@ impl Live {
     fn count(&mut self) -> io::Result<()> {
         for socket in self.rings.sockets() {
             let (accepted, dropped) = socket.counts()?;
-            self.counts.accepted += u64::from(accepted);
-            self.counts.dropped += u64::from(dropped);
+            self.accepted += u64::from(accepted);
+            self.dropped += u64::from(dropped);
             self.unreported += u64::from(dropped);
         }
         self.queried = Instant::now();
@@ -373,7 +342,7 @@ impl Source for Live {
             }
         }
         // Reading the clock costs as much as a packet.
-        if (was_idle || self.counts.delivered.is_multiple_of(STRIDE)) && self.queried.elapsed() > COUNTING {
+        if (was_idle || self.delivered.is_multiple_of(STRIDE)) && self.queried.elapsed() > COUNTING {
             self.count().map_err(|error| self.failed(error))?;
             if self.looked.elapsed() > LOOKING {
                 self.look().map_err(|error| self.failed(error))?;
@@ -382,7 +351,7 @@ impl Source for Live {
         if self.ended.is_none() && self.end.load(Ordering::Relaxed) {
             self.ended = Some((now(), Instant::now()));
         }
-        let Live { rings, counts, unreported, indexes, bytes, ended, stamped, .. } = self;
+        let Live { rings, delivered, unreported, indexes, bytes, ended, stamped, .. } = self;
         let mut reached = None;
         let Some(packet) = rings.next(&mut reached) else {
             // Packets that several rings hold at the end arrive with the last ring's report.
@@ -405,12 +374,12 @@ impl Source for Live {
         if ended.is_some_and(is_later) {
             return Ok(Next::End);
         }
-        counts.delivered += 1;
+        *delivered += 1;
         *bytes += u64::from(packet.length);
         *stamped += u64::from(packet.hardware_time);
         let interface = indexes.iter().position(|index| *index == packet.interface).unwrap_or(0);
         Ok(Next::Record(Record {
-            number: counts.delivered,
+            number: *delivered,
             time: Time(packet.time),
             link: LinkType::ETHERNET,
             original_length: packet.length,
@@ -425,11 +394,7 @@ impl Source for Live {
     }
 
     fn dropped(&self) -> u64 {
-        self.counts.dropped
-    }
-
-    fn size(&self) -> Option<u64> {
-        None
+        self.dropped
     }
 }
 
@@ -439,7 +404,8 @@ impl LiveSource for Live {
     }
 
     fn counts(&mut self) -> io::Result<Counts> {
-        let LiveCounts { accepted, dropped, delivered } = Live::counts(self)?;
+        self.count()?;
+        let Live { accepted, dropped, delivered, .. } = *self;
         Ok(Counts { accepted: Some(accepted), dropped: Some(dropped), delivered })
     }
 
