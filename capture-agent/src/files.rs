@@ -264,16 +264,14 @@ pub(crate) fn open_all(
 ) -> Result<Vec<(String, Capture)>, Error> {
     identity::all_different(paths)?;
     let open = |path: &PathBuf| {
-        let capture = match (is_standard_input(path), spool) {
-            (true, Some(spool)) => match spool.file() {
-                Ok(file) => Capture::from_file(title(path).into(), file, interrupt)?,
-                Err(error) => return Err(Error::Open { name: title(path).into(), error }),
-            },
-            (true, None) => match standard_input() {
-                Ok(file) => Capture::from_file(title(path).into(), file, interrupt)?,
-                Err(error) => return Err(Error::Open { name: title(path).into(), error }),
-            },
-            (false, _) => Capture::open_pipe(path, interrupt)?,
+        let capture = if is_standard_input(path) {
+            let name = title(path).into_owned();
+            match spool.map_or_else(standard_input, Spool::file) {
+                Ok(file) => Capture::from_file(name, file, interrupt)?,
+                Err(error) => return Err(Error::Open { name, error }),
+            }
+        } else {
+            Capture::open_pipe(path, interrupt)?
         };
         Ok((path.to_string_lossy().into_owned(), capture))
     };
