@@ -4,7 +4,7 @@ mod intervals;
 
 use crate::input::{self, Audience, Each, Input};
 use crate::kernel_trace::{self, GatheredTraces};
-use crate::output::{Out, Status, complain, complain_of_troubles, notify, warn_of_cuts};
+use crate::output::{Failure, Out, Status, complain_of_troubles, notify, report_failure, warn_of_cuts};
 use crate::slice::{Records, Slice, SliceArguments};
 use crate::table::Format;
 use anyhow::{Result, ensure};
@@ -63,25 +63,22 @@ pub(crate) struct Analyze {
     slice: SliceArguments,
 }
 
-pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let format = command.format;
-    if let Err(error) = command.has_table() {
-        return complain(&error, out);
-    }
-    let traces = match kernel_trace::read(&command.kernel) {
-        Ok(traces) => traces,
-        Err(error) => return complain(&error.into(), out),
-    };
+    command.has_table()?;
+    let traces = kernel_trace::read(&command.kernel)?;
     if command.input.files.is_empty() {
-        return alone(traces, format, style, out);
+        return Ok(alone(traces, format, style, out)?);
     }
     let mut traces = Some(traces);
-    command.each.run(&command.input, |input, index| {
+    let status = command.each.run(&command.input, |input, index| {
         if index > Some(0) && format == Format::Text {
             writeln!(out)?;
         }
-        report(command, input, traces.take().unwrap_or_default(), style, out)
-    })
+        let reported = report(command, input, traces.take().unwrap_or_default(), style, out);
+        report_failure(reported, out)
+    })?;
+    Ok(status)
 }
 
 impl Analyze {
@@ -118,20 +115,10 @@ fn report(
     traces: Vec<KernelTrace>,
     style: Style,
     out: &mut Out,
-) -> io::Result<Status> {
-    let (slice, captured) = match command.slice.of(input, Records::Unknown) {
-        Ok(part) => part,
-        Err(error) => return complain(&error, out),
-    };
-    let intervals = match command.intervals.gathering(slice.chosen().is_none()) {
-        Ok(intervals) => intervals,
-        Err(error) => return complain(&error, out),
-    };
-    let joint = match captured.input().joint() {
-        Ok(joint) => joint,
-        Err(error) => return complain(&error, out),
-    };
-    let end_to_end = joint.map(|joint| EndToEnd::new(joint.tally()));
+) -> Result<Status, Failure> {
+    let (slice, captured) = command.slice.of(input, Records::Unknown)?;
+    let intervals = command.intervals.gathering(slice.chosen().is_none())?;
+    let end_to_end = captured.input().joint()?.map(|joint| EndToEnd::new(joint.tally()));
     let mut gathering = Gathering {
         report: Report::default(),
         traces: GatheredTraces::new(traces),
@@ -139,10 +126,7 @@ fn report(
         intervals,
         end_to_end,
     };
-    let mut ending = match input::read(captured.input(), &mut gathering)? {
-        Ok(ending) => ending,
-        Err(error) => return complain(&error, out),
-    };
+    let mut ending = input::read(captured.input(), &mut gathering)?;
     ending.chosen = slice.chosen();
     if let Some(end_to_end) = &mut gathering.end_to_end {
         end_to_end.finish();
@@ -163,10 +147,8 @@ fn report(
     if let (Some(end_to_end), Format::Jsonl) = (&end_to_end, format) {
         json::write_places(end_to_end, out)?;
     }
-    if let Some(intervals) = intervals
-        && let Err(error) = intervals.write(&ending, format, style, out)?
-    {
-        return complain(&error, out);
+    if let Some(intervals) = intervals {
+        intervals.write(&ending, format, style, out)?;
     }
     out.flush()?;
     if matches!(format, Format::Text | Format::Jsonl) {
@@ -177,7 +159,7 @@ fn report(
     if format != Format::Text {
         warn_of_cuts(&ending, out)?;
     }
-    complain_of_troubles(&ending, out)
+    Ok(complain_of_troubles(&ending, out)?)
 }
 
 /// The state gathered while the capture is read.

@@ -11,7 +11,7 @@ mod text;
 use crate::filters::{RequestedScope, TransactionArguments};
 use crate::input::{Audience, Each, Input, read};
 use crate::level::MinimumLevel;
-use crate::output::{Out, Status, complain, complain_of_troubles};
+use crate::output::{Failure, Out, Status, complain_of_troubles, report_failure};
 use crate::policy::{Held, Policies, PolicyArguments};
 use crate::rules::{Allowed, RULE_NAME, find};
 use crate::slice::{self, Records, Slice};
@@ -142,7 +142,7 @@ Exit status:
   2  Wrong usage, no capture, or nothing to judge (--allow-empty).";
 
 /// Checks the capture, or shows rules.
-pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let screen = terminal::screen(style);
     if command.rules || command.explain.is_some() {
         let shown = match &command.explain {
@@ -162,18 +162,11 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
                 _ => write_lines(|_| true, out),
             }),
         };
-        return match shown {
-            Ok(written) => written.map(|()| Status::Done),
-            Err(error) => complain(&error, out),
-        };
+        shown??;
+        return Ok(Status::Done);
     }
-    if let Err(error) = command.has_table() {
-        return complain(&error, out);
-    }
-    let allowed = match Allowed::of(&command.allow) {
-        Ok(allowed) => allowed,
-        Err(error) => return complain(&error, out),
-    };
+    command.has_table()?;
+    let allowed = Allowed::of(&command.allow)?;
     let tally = || Tally::new(|rule| allowed.has(rule), command.level.level());
     let Check { input, each, .. } = command;
     let policies = Policies::new(&command.policy);
@@ -219,7 +212,8 @@ fn write_lines(is_wanted: impl Fn(&Rule) -> bool, out: &mut Out) -> io::Result<(
     all.filter(|(_, rule)| is_wanted(rule)).try_for_each(|row| write_line(out, &RULE.of(row)))
 }
 
-/// Judges the capture `input` and passes the findings to `taker`.
+/// Judges the capture `input` and passes the findings to `taker`. Reports why, if it cannot be
+/// judged.
 fn judge<T: Taker>(
     command: &Check,
     policies: &Policies<'_>,
@@ -227,25 +221,24 @@ fn judge<T: Taker>(
     tally: Tally,
     mut taker: T,
 ) -> io::Result<Status> {
-    let loaded = match policies.of(input) {
-        Ok(loaded) => loaded,
-        Err(error) => return complain(&error, taker.out()),
-    };
-    let twice = match loaded.as_deref().is_some_and(Held::reads_twice).then(|| input.twice()).transpose() {
-        Ok(twice) => twice,
-        Err(error) => return complain(&error, taker.out()),
-    };
+    let judged = judged(command, policies, input, tally, &mut taker);
+    report_failure(judged, taker.out())
+}
+
+fn judged<T: Taker>(
+    command: &Check,
+    policies: &Policies<'_>,
+    input: &Input,
+    tally: Tally,
+    taker: &mut T,
+) -> Result<Status, Failure> {
+    let loaded = policies.of(input)?;
+    let twice = loaded.as_deref().is_some_and(Held::reads_twice).then(|| input.twice()).transpose()?;
     let input = twice.as_ref().unwrap_or(input);
-    let policy = match loaded.as_deref().map(|loaded| Held::new(loaded, input)).transpose()?.transpose() {
-        Ok(policy) => policy,
-        Err(error) => return complain(&error, taker.out()),
-    };
+    let policy = loaded.as_deref().map(|loaded| Held::new(loaded, input)).transpose()?;
     let level = command.level.level();
     let judge = Judge::new(|rule| rule.level <= level);
-    let (slice, captured) = match slice::of(input, None, &command.filter, Records::Known) {
-        Ok(part) => part,
-        Err(error) => return complain(&error, taker.out()),
-    };
+    let (slice, captured) = slice::of(input, None, &command.filter, Records::Known)?;
     let mut checking = Checking {
         judge,
         figures: Figures::default(),
@@ -256,12 +249,8 @@ fn judge<T: Taker>(
         ending: None,
         scope: RequestedScope::default(),
     };
-    let read = read(captured.input(), &mut checking)?;
-    let Checking { mut tally, figures, policy, mut taker, scope, .. } = checking;
-    let mut ending = match read {
-        Ok(ending) => ending,
-        Err(error) => return complain(&error, taker.out()),
-    };
+    let mut ending = read(captured.input(), &mut checking)?;
+    let Checking { mut tally, figures, policy, taker, scope, .. } = checking;
     ending.chosen = slice.chosen();
     let verdict = figures.verdict(&ending, 0);
     tally.leading = Statement::leading(&verdict).to_vec();
@@ -272,12 +261,11 @@ fn judge<T: Taker>(
         return Ok(Status::Failed);
     }
     if (scope.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
-        let error = match ending.nothing_decoded() {
+        return Err(Failure::Command(match ending.nothing_decoded() {
             Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why}; --allow-empty accepts this"),
             _ if scope.is_empty() => anyhow!("{NO_CONNECTION}; --allow-empty accepts this"),
             _ => anyhow!("{NO_RPCRDMA}; --allow-empty accepts this"),
-        };
-        return complain(&error, taker.out());
+        }));
     }
     Ok(if tally.fails() { Status::Differs } else { Status::Done })
 }
@@ -312,7 +300,7 @@ struct Checking<'a, T> {
     figures: Figures,
     tally: Tally,
     policy: Option<Held<'a>>,
-    taker: T,
+    taker: &'a mut T,
     /// The part of the capture whose findings are wanted.
     slice: &'a Slice,
     /// The connection that is ending, with the end that rules treat as its requester.

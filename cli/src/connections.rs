@@ -3,14 +3,13 @@
 use crate::filters::ConnectionArguments;
 use crate::input::Input;
 use crate::list::{Wanted, list};
-use crate::output::{Out, Status};
+use crate::output::{Failure, Out, Status};
 use crate::table::{FieldName, Table, condition};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::CONNECTION;
 use rdmascope_present::text::Style;
-use std::io;
 
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -35,7 +34,7 @@ pub(crate) struct Connections {
     filter: ConnectionArguments,
 }
 
-pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let filter = command.filter.filter();
     list(
         &command.input,

@@ -3,9 +3,10 @@
 use crate::capture_points::With;
 use crate::input::{Input, listen};
 use crate::output::{
-    Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_nothing,
+    Failure, Format, Out, Output, Status, complain_of_troubles, warn_of_cuts, warn_of_nothing,
 };
 use crate::slice::{Records, SliceArguments};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{ArgAction, Args};
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
 use rdmascope_analysis::ending::Ending;
@@ -14,7 +15,6 @@ use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
 use rdmascope_present::json;
 use rdmascope_present::page::diff::Text;
 use rdmascope_present::text::Style;
-use std::io;
 use std::path::Path;
 
 /// The arguments of `diff`.
@@ -78,43 +78,36 @@ Exit status: 0 if nothing differs, 1 if something differs, 2 for wrong usage or 
 fn parse_factor(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(factor) if (1.0..=f64::MAX).contains(&factor) => Ok(factor),
-        _ => anyhow::bail!("expected a factor of at least 1, such as 1.1"),
+        _ => bail!("expected a factor of at least 1, such as 1.1"),
     }
 }
 
 fn parse_probability(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(probability) if probability > 0.0 && probability < 1.0 => Ok(probability),
-        _ => anyhow::bail!("expected a probability between 0 and 1, such as 0.01"),
+        _ => bail!("expected a probability between 0 and 1, such as 0.01"),
     }
 }
 
 /// Compares the captures and writes the differences.
-pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> Result<Status, Failure> {
     if command.input.files.iter().all(|path| path == Path::new("-")) {
-        return complain(&anyhow::anyhow!("only one of the two captures can be standard input"), out);
+        return Err(anyhow!("only one of the two captures can be standard input").into());
     }
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {
         let mut input = command.input.one(path);
-        if let Err(error) = input.expand() {
-            return complain(&error, out);
-        }
-        let (slice, captured) = match command.slice.of(&input, Records::Known) {
-            Ok(part) => part,
-            Err(error) => return complain(&error.context(path.display().to_string()), out),
-        };
-        let read = listen(captured.input(), side.needs(), |event, _| {
+        input.expand()?;
+        let part = command.slice.of(&input, Records::Known);
+        let (slice, captured) = part.with_context(|| path.display().to_string())?;
+        let ending = listen(captured.input(), side.needs(), |event, _| {
             side.judge(&event, |finding| slice.has_finding(finding));
             if slice.has(&event) {
                 side.count(&event);
             }
             Ok(())
         })?;
-        match read {
-            Ok(ending) => side.ending = Ending { chosen: slice.chosen(), ..ending },
-            Err(error) => return complain(&error, out),
-        }
+        side.ending = Ending { chosen: slice.chosen(), ..ending };
     }
     let [a, b] = &sides;
     let comparison = Comparison::of([a, b], &command.thresholds.thresholds());

@@ -2,14 +2,13 @@
 
 use crate::filters::EventArguments;
 use crate::input::{Input, observe};
-use crate::output::{Out, Status, complain, notify, report_ending};
+use crate::output::{Failure, Out, Status, notify, report_ending};
 use crate::table::{FieldName, Table, condition};
 use clap::Args;
 use rdmascope_analysis::events::Events as Gathered;
 use rdmascope_analysis::units::Counted;
 use rdmascope_present::columns::EVENT;
 use rdmascope_present::text::Style;
-use std::io;
 
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -36,17 +35,11 @@ pub(crate) struct Events {
     filter: EventArguments,
 }
 
-pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<Status> {
-    let mut rows = match command.table.rows(&EVENT, style) {
-        Ok(rows) => rows,
-        Err(error) => return complain(&error, out),
-    };
+pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> Result<Status, Failure> {
+    let mut rows = command.table.rows(&EVENT, style)?;
     let (filter, mut scope) = (command.filter.filter(), command.filter.requested_scope());
     let mut events = Gathered::default();
-    let ending = match observe(&command.input, &mut (&mut scope, &mut events))? {
-        Ok(ending) => ending,
-        Err(error) => return complain(&error, out),
-    };
+    let ending = observe(&command.input, &mut (&mut scope, &mut events))?;
     let (start, end) = ending.totals.span.unzip();
     let start = start.unwrap_or_default();
     rows.head(out)?;
@@ -59,8 +52,6 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<S
         let further = Counted(events.further_connections(), "further connection");
         notify(format_args!("warning: too many connections: events of {further} are not listed"));
     }
-    match scope.check(&ending) {
-        Ok(()) => Ok(status),
-        Err(error) => complain(&error, out),
-    }
+    scope.check(&ending)?;
+    Ok(status)
 }

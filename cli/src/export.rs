@@ -10,8 +10,8 @@ use crate::atomic_file::OutputFile;
 use crate::confine::Paths;
 use crate::input::Input;
 use crate::mode::NewFiles;
-use crate::output::{Out, Status};
-use anyhow::{Context as _, Result, anyhow};
+use crate::output::{Failure, Out, Status};
+use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use html::Html;
 pub(crate) use html::page;
@@ -134,32 +134,28 @@ impl Export {
 }
 
 /// Writes pcapng to the file `output`, which appears when it is complete, or to standard output for
-/// `-`, unless that is a terminal. The outer errors of `write` and of this function are output
-/// errors.
+/// `-`, unless that is a terminal.
 fn pcapng_to<T>(
     output: &Path,
     input: &Input,
     out: &mut Out,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<Result<T>>,
-) -> io::Result<Result<T>> {
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     if output == Path::new("-") {
         if io::stdout().is_terminal() {
-            return Ok(Err(anyhow!("pcapng is not written to a terminal; use --output FILE or a pipe")));
+            return Err(anyhow!("pcapng is not written to a terminal; use --output FILE or a pipe").into());
         }
         return write(out);
     }
-    let to_file = || {
-        let cannot = || format!("{}: cannot be written", output.display());
-        let mut file = OutputFile::create(output, &input.files, "--output")?;
-        let written = write(&mut file).with_context(cannot)??;
-        file.finish().with_context(cannot)?;
-        Ok(written)
-    };
-    Ok(to_file())
+    let cannot = || format!("{}: cannot be written", output.display());
+    let mut file = OutputFile::create(output, &input.files, "--output")?;
+    let written = write(&mut file).map_err(|failure| failure.about(cannot()))?;
+    file.finish().with_context(cannot)?;
+    Ok(written)
 }
 
 /// Runs the export.
-pub(crate) fn run(command: &mut Export, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &mut Export, out: &mut Out) -> Result<Status, Failure> {
     match &mut command.form {
         #[cfg(feature = "parquet")]
         Form::Parquet(parquet) => parquet::run(parquet, out),

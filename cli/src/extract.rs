@@ -6,7 +6,7 @@ mod one;
 use crate::confine::Paths;
 use crate::input::{Input, listen};
 use crate::mode::NewFiles;
-use crate::output::{Format, Out, Output, Status, complain, notify, report_ending, warn_of_left_out_data};
+use crate::output::{Failure, Format, Out, Output, Status, notify, report_ending, warn_of_left_out_data};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use folder::Folder;
@@ -95,40 +95,25 @@ struct FilesArguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &mut Extract, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &mut Extract, style: Style, out: &mut Out) -> Result<Status, Failure> {
     match command.files.folder.clone() {
         Some(path) => extract_files(command, &path, style, out),
         None => one::run(&mut command.input, &command.one, out),
     }
 }
 
-fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) -> io::Result<Status> {
+fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let arguments = &command.files;
     let limits = Limits { file_size: arguments.max_file_size, files: arguments.max_files };
     // Check the folder before the long reading, but create it only when there are files for it.
-    let prepared =
-        Folder::check(path).and_then(|()| temporary::file().context("cannot create a temporary file"));
-    let mut files = match prepared {
-        Ok(file) => Files::new(limits, file),
-        Err(error) => return complain(&error, out),
-    };
+    Folder::check(path)?;
+    let mut files = Files::new(limits, temporary::file().context("cannot create a temporary file")?);
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
-    let mut trouble = None;
-    let read = listen(&command.input, config, |event, _| {
-        let Event::Transaction(transaction) = event else { return Ok(()) };
-        files.take(transaction).map_err(|error| {
-            let kind = error.kind();
-            trouble = Some(error);
-            kind.into()
-        })
+    let read = listen(&command.input, config, |event, _| match event {
+        Event::Transaction(transaction) => files.take(transaction),
+        _ => Ok(()),
     });
-    if let Some(trouble) = trouble {
-        return complain(&anyhow::Error::new(trouble).context("a temporary file"), out);
-    }
-    let ending = match read? {
-        Ok(ending) => ending,
-        Err(error) => return complain(&error, out),
-    };
+    let ending = read.map_err(|failure| failure.about("a temporary file"))?;
     let table = TextTable::new(&EXTRACTED);
     let mut listing = Listing { format: command.output.format, style, table, out };
     listing.head()?;
@@ -139,13 +124,9 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
         }
     });
     listed?;
-    let summary = match written {
-        Ok(summary) => summary,
-        Err(error) => return complain(&error, out),
-    };
-    listing.summary(&summary, path)?;
+    listing.summary(&written?, path)?;
     warn_of_left_out_data(&ending, out)?;
-    report_ending(&ending, out)
+    Ok(report_ending(&ending, out)?)
 }
 
 /// Writes the files and the index, and shows each file.

@@ -5,7 +5,7 @@ mod relay;
 use crate::capture_points::{JoinedCaptures, With};
 use crate::captures;
 use crate::interrupt;
-use crate::output::Status;
+use crate::output::{Failure, Status};
 use crate::ports::Ports;
 use crate::progress::Progress;
 use clap::Args;
@@ -14,7 +14,7 @@ use core::slice;
 use rdmascope_analysis::ending::{Ending, arguments};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::one_capture::OneCapture;
-use rdmascope_capture_agent::{Error, FileEnding, Files, Note, Ring, Sink, Source as _, Spool};
+use rdmascope_capture_agent::{FileEnding, Files, Note, Ring, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -258,11 +258,10 @@ impl<A: Audience> Listening for A {
     }
 }
 
-/// Reads the capture through the engine. The outer error is an output error; the inner error is an
-/// input that is no capture.
+/// Reads the capture through the engine. Fails if the audience fails, or if the input is no capture.
 ///
 /// If reading fails after the first packet of a file, the packets before the failure count.
-pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> io::Result<anyhow::Result<Ending>> {
+pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> Result<Ending, Failure> {
     read_for(input, A::LISTS, None, audience)
 }
 
@@ -272,7 +271,7 @@ pub(crate) fn read_within<A: Audience>(
     input: &Input,
     audience: &mut A,
     progress: Option<&Progress>,
-) -> io::Result<anyhow::Result<Ending>> {
+) -> Result<Ending, Failure> {
     read_for(input, A::LISTS, progress, audience)
 }
 
@@ -281,15 +280,9 @@ fn read_for(
     lists: bool,
     overall: Option<&Progress>,
     audience: &mut dyn Listening,
-) -> io::Result<anyhow::Result<Ending>> {
-    let joint = match input.joint() {
-        Ok(joint) => joint,
-        Err(error) => return Ok(Err(error)),
-    };
-    let source = match Opened::new(input, joint.as_deref()) {
-        Ok(source) => source,
-        Err(error) => return Ok(Err(error.into())),
-    };
+) -> Result<Ending, Failure> {
+    let joint = input.joint()?;
+    let source = Opened::new(input, joint.as_deref())?;
     let capture_points_apart = joint.map(|joint| joint.places.apart());
     let config = Config { frame: input.frame(), capture_points_apart, ..audience.needs() };
     let size = source.size();
@@ -298,12 +291,12 @@ fn read_for(
         None => Progress::on_terminal(size, lists, input.quiet),
     };
     let reader = Reader { source, config, progress };
-    let read = if lists && relay::is_worthwhile(&config, size) {
+    let ending = if lists && relay::is_worthwhile(&config, size) {
         relay::read(reader, audience)?
     } else {
         reader.read(audience)?
     };
-    Ok(read.map(|ending| Ending { input: input.arguments(), ..ending }))
+    Ok(Ending { input: input.arguments(), ..ending })
 }
 
 /// A source and the engine that follows it.
@@ -314,9 +307,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads the source to its end. The outer error is an error of the audience, the inner one an
-    /// error of the source.
-    fn read(self, audience: &mut dyn Listening) -> io::Result<anyhow::Result<Ending>> {
+    /// Reads the source to its end. Fails if the audience fails, or if the source is no capture.
+    fn read(self, audience: &mut dyn Listening) -> Result<Ending, Failure> {
         let Reader { mut source, config, mut progress } = self;
         let engine = Engine::new(config);
         let mut reading =
@@ -324,9 +316,7 @@ impl Reader {
         let read = source.for_each(&config.frame, &mut progress, &mut reading);
         drop(progress);
         reading.written?;
-        if let Err(error) = read {
-            return Ok(Err(error.into()));
-        }
+        read?;
         let Reading { mut engine, start, audience, mut one_capture, .. } = reading;
         let mut written = Ok(());
         engine.finish(&mut |event| {
@@ -337,7 +327,7 @@ impl Reader {
         });
         written?;
         let (totals, port) = (*engine.totals(), config.frame.port);
-        Ok(Ok(Ending { totals, files: source.endings(), port, one_capture, ..Ending::default() }))
+        Ok(Ending { totals, files: source.endings(), port, one_capture, ..Ending::default() })
     }
 }
 
@@ -348,7 +338,7 @@ enum Opened {
 }
 
 impl Opened {
-    fn new(input: &Input, joint: Option<&JoinedCaptures>) -> Result<Opened, Error> {
+    fn new(input: &Input, joint: Option<&JoinedCaptures>) -> anyhow::Result<Opened> {
         if input.is_ring {
             return Ok(Opened::Ring(Ring::open(&input.files)?));
         }
@@ -372,11 +362,12 @@ impl Opened {
         config: &frame::Config,
         progress: &mut Progress,
         sink: &mut impl Sink,
-    ) -> Result<(), Error> {
+    ) -> anyhow::Result<()> {
         match self {
-            Opened::Files(files) => files.for_each(config, progress, sink),
-            Opened::Ring(ring) => ring.for_each(config, progress, sink),
+            Opened::Files(files) => files.for_each(config, progress, sink)?,
+            Opened::Ring(ring) => ring.for_each(config, progress, sink)?,
         }
+        Ok(())
     }
 
     fn endings(self) -> Vec<FileEnding> {
@@ -393,12 +384,12 @@ pub(crate) fn listen(
     input: &Input,
     needs: Config,
     event: impl FnMut(Event<'_>, Time) -> io::Result<()>,
-) -> io::Result<anyhow::Result<Ending>> {
+) -> Result<Ending, Failure> {
     read(input, &mut Listener { needs, event })
 }
 
 /// Reads the capture once, for observers. Errors are those of [`read`].
-pub(crate) fn observe(input: &Input, observer: &mut impl Observer) -> io::Result<anyhow::Result<Ending>> {
+pub(crate) fn observe(input: &Input, observer: &mut impl Observer) -> Result<Ending, Failure> {
     read(input, &mut Following(observer))
 }
 

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 const MOST_TRACED: usize = 256 << 20;
 
 /// Reads traces.
-pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<KernelTrace>, TraceError> {
-    paths.iter().map(|path| KernelTrace::read(&mut Trace::open(path)?)).collect()
+pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<KernelTrace>> {
+    paths.iter().map(|path| Ok(KernelTrace::read(&mut Trace::open(path)?)?)).collect()
 }
 
 /// The data gathered for traces while a capture is read.

@@ -2,7 +2,7 @@
 
 use crate::filters::RequestedScope;
 use crate::input::{Audience, Input, read};
-use crate::output::{Out, Status, complain, report_ending};
+use crate::output::{Failure, Out, Status, report_ending};
 use crate::table::{Rows, Table};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::engine::Config;
@@ -29,11 +29,8 @@ pub(crate) fn list<S: Subject>(
     out: &mut Out,
     Wanted { config, mut scope }: Wanted,
     mut write: impl FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
-) -> io::Result<Status> {
-    let rows = match table.rows(columns, style) {
-        Ok(rows) => rows,
-        Err(error) => return complain(&error, out),
-    };
+) -> Result<Status, Failure> {
+    let rows = table.rows(columns, style)?;
     let write = |event: Option<&Event<'_>>, start, rows: &mut Rows<S>, out: &mut Out| {
         if let Some(event) = event {
             scope.handle(event);
@@ -41,18 +38,12 @@ pub(crate) fn list<S: Subject>(
         write(event, start, rows, out)
     };
     let mut listing = Listing { rows, out, start: Time::default(), needs: config, write };
-    match read(input, &mut listing)? {
-        Ok(ending) => {
-            (listing.write)(None, listing.start, &mut listing.rows, listing.out)?;
-            listing.rows.end(listing.out)?;
-            let status = report_ending(&ending, out)?;
-            match scope.check(&ending) {
-                Ok(()) => Ok(status),
-                Err(error) => complain(&error, out),
-            }
-        }
-        Err(error) => complain(&error, out),
-    }
+    let ending = read(input, &mut listing)?;
+    (listing.write)(None, listing.start, &mut listing.rows, listing.out)?;
+    listing.rows.end(listing.out)?;
+    let status = report_ending(&ending, out)?;
+    scope.check(&ending)?;
+    Ok(status)
 }
 
 /// Writes lines below a heading. The heading waits for the first event, so an input that is no

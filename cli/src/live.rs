@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::level::MinimumLevel;
 use crate::mirror::Mirror;
 use crate::mode::NewFiles;
-use crate::output::{self, Format, Out, Output, Status, complain, notify, report_ending};
+use crate::output::{self, Failure, Format, Out, Output, Status, notify, report_ending};
 use crate::policy::AllowArguments;
 #[cfg(feature = "verbs")]
 use crate::sniffer::{self, Device};
@@ -155,7 +155,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let level = command.level.level();
     let by = |by| command.by.contains(&by);
     let taker: Box<dyn Taker> = match command.output.format {
@@ -163,15 +163,9 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         Format::Jsonl => Box::new(Lines),
     };
     let names = command.names();
-    let allowances = match command.allowed.allowances(&command.input) {
-        Ok(allowances) => allowances,
-        Err(error) => return complain(&error, out),
-    };
+    let allowances = command.allowed.allowances(&command.input)?;
     let link = if command.snoop { LinkType::RAW } else { LinkType::ETHERNET };
-    let triggers = match Triggers::new(&command.trigger, &names, link) {
-        Ok(triggers) => triggers,
-        Err(error) => return complain(&error, out),
-    };
+    let triggers = Triggers::new(&command.trigger, &names, link)?;
     let frame = command.input.frame();
     let mut watching = Watching {
         engine: Engine::new(engine::Config { frame, ..Judge::needs() }),
@@ -203,9 +197,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
     } else {
         of_interfaces(command, &frame, &mut watching)
     };
-    let Watching { written, out, .. } = watching;
-    written?;
-    watched.or_else(|error| complain(&error, out))
+    watching.written?;
+    Ok(watched?)
 }
 
 /// Watches files or a pipe, whose time stamps are the clock.

@@ -66,7 +66,7 @@ use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
 use confine::Confinement;
 use input::Input;
-use output::Status;
+use output::{Failure, Out, Status};
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
@@ -115,37 +115,40 @@ fn main() -> ExitCode {
 /// error.
 fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
     let mut out = output::stdout(!no_pager && command.is_paged());
+    let ended = perform(command, &mut out);
+    let status = output::report_failure(ended, &mut out)?;
+    out.flush()?;
+    Ok(status)
+}
+
+fn perform(command: &mut Command, out: &mut Out) -> Result<Status, Failure> {
     let style = terminal::style();
-    if let Some(Err(error)) = command.input().map(Input::expand) {
-        return output::complain(&error, &mut out);
-    }
+    command.input().map_or(Ok(()), Input::expand)?;
     match command.confinement() {
         Confinement::AtOnce(paths) => paths.confine_and_listen(),
         Confinement::Later => {}
         Confinement::Never => interrupt::listen(),
     }
-    let status = match command {
-        Command::Analyze(command) => analyze::run(command, style, &mut out)?,
-        Command::Connections(command) => connections::run(command, style, &mut out)?,
-        Command::Transactions(command) => transactions::run(command, style, &mut out)?,
-        Command::Packets(command) => packets::run(command, style, &mut out)?,
-        Command::Events(command) => events::run(command, style, &mut out)?,
-        Command::State(command) => state::run(command, style, &mut out)?,
-        Command::Export(command) => export::run(command, &mut out)?,
-        Command::Extract(command) => extract::run(command, style, &mut out)?,
-        Command::Show(command) => show::run(command, style, &mut out)?,
-        Command::Check(command) => check::run(command, style, &mut out)?,
-        Command::Diff(command) => diff::run(command, style, &mut out)?,
-        Command::Regress(command) => regress::run(command, style, &mut out)?,
+    Ok(match command {
+        Command::Analyze(command) => analyze::run(command, style, out)?,
+        Command::Connections(command) => connections::run(command, style, out)?,
+        Command::Transactions(command) => transactions::run(command, style, out)?,
+        Command::Packets(command) => packets::run(command, style, out)?,
+        Command::Events(command) => events::run(command, style, out)?,
+        Command::State(command) => state::run(command, style, out)?,
+        Command::Export(command) => export::run(command, out)?,
+        Command::Extract(command) => extract::run(command, style, out)?,
+        Command::Show(command) => show::run(command, style, out)?,
+        Command::Check(command) => check::run(command, style, out)?,
+        Command::Diff(command) => diff::run(command, style, out)?,
+        Command::Regress(command) => regress::run(command, style, out)?,
         #[cfg(unix)]
-        Command::Capture(command) => capture::run(command, &mut out)?,
-        Command::Live(command) => live::run(command, style, &mut out)?,
-        Command::Tui(command) => tui::run(command, style, &mut out)?,
+        Command::Capture(command) => capture::run(command, out)?,
+        Command::Live(command) => live::run(command, style, out)?,
+        Command::Tui(command) => tui::run(command, style)?,
         #[cfg(target_os = "linux")]
-        Command::Peer(command) => peer::run(command, style, &mut out)?,
-        Command::Completions(command) => completions::run(command, Arguments::command(), &mut out)?,
-        Command::Man(command) => man::run(command, Arguments::command(), &mut out)?,
-    };
-    out.flush()?;
-    Ok(status)
+        Command::Peer(command) => peer::run(command, style, out)?,
+        Command::Completions(command) => completions::run(command, Arguments::command(), out)?,
+        Command::Man(command) => man::run(command, Arguments::command(), out)?,
+    })
 }

@@ -1,7 +1,7 @@
 //! `rdmascope man`: manual pages, generated from the help texts.
 
 use crate::atomic_file::OutputFile;
-use crate::output::{Out, Status, complain};
+use crate::output::{Failure, Out, Status};
 use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_mangen::roff::{Roff, bold, roman};
@@ -54,17 +54,11 @@ pub(crate) struct Man {
 }
 
 /// Writes one page of `command_line`, or all of them into a folder.
-pub(crate) fn run(command: &Man, command_line: Command, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &Man, command_line: Command, out: &mut Out) -> Result<Status, Failure> {
     let root = tree(command_line);
-    if let Some(folder) = &command.into {
-        return match write_all(&root, folder) {
-            Ok(()) => Ok(Status::Done),
-            Err(error) => complain(&error, out),
-        };
-    }
-    match page_of(&root, &command.command) {
-        Ok(page) => out.write_all(&render(page, &root)?)?,
-        Err(error) => return complain(&error, out),
+    match &command.into {
+        Some(folder) => write_all(&root, folder)?,
+        None => out.write_all(&render(page_of(&root, &command.command)?, &root)?)?,
     }
     Ok(Status::Done)
 }

@@ -78,6 +78,47 @@ pub(crate) enum Status {
     Failed = 2,
 }
 
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The output cannot be written.
+    Output(io::Error),
+    /// Any other error.
+    Command(anyhow::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Output(error)
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::Command(error)
+    }
+}
+
+/// For steps of a command that write nothing to standard output.
+impl From<Failure> for anyhow::Error {
+    fn from(failure: Failure) -> anyhow::Error {
+        match failure {
+            Failure::Output(error) => error.into(),
+            Failure::Command(error) => error,
+        }
+    }
+}
+
+impl Failure {
+    /// The error of a command whose output is a file. An error of the output is put in this context.
+    pub(crate) fn about(self, output: impl Into<String>) -> anyhow::Error {
+        match self {
+            Failure::Output(error) => anyhow::Error::new(error).context(output.into()),
+            Failure::Command(error) => error,
+        }
+    }
+}
+
 /// Buffered standard output. `is_paged` puts a pager before a terminal.
 pub(crate) fn stdout(is_paged: bool) -> Out {
     BufWriter::with_capacity(BUFFER, Destination::Direct(Sink::new(is_paged)))
@@ -138,6 +179,15 @@ pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Statu
     out.flush()?;
     notify(format_args!("{error:#}"));
     Ok(Status::Failed)
+}
+
+/// Reports why a command ended early, unless standard output cannot be written.
+pub(crate) fn report_failure(ended: Result<Status, Failure>, out: &mut Out) -> io::Result<Status> {
+    match ended {
+        Ok(status) => Ok(status),
+        Err(Failure::Command(error)) => complain(&error, out),
+        Err(Failure::Output(error)) => Err(error),
+    }
 }
 
 /// Reports truncated files, read errors, and why the output is empty.

@@ -1,11 +1,11 @@
 //! The paths of files in a capture, for commands that show paths or filter by them.
 
 use crate::input::{Input, listen};
+use crate::output::Failure;
 use rdmascope_analysis::filter::TransactionFilter;
 use rdmascope_analysis::paths::Paths;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use std::io;
 use std::path::Path;
 
 /// As [`follow`] if the filter uses paths, else empty.
@@ -26,7 +26,7 @@ pub(crate) fn follow(input: &Input) -> Paths {
         return paths;
     }
     // The next reading of the capture reports errors.
-    let _: io::Result<_> = listen(input, Config::default(), |event, _| {
+    let _: Result<_, Failure> = listen(input, Config::default(), |event, _| {
         if let Event::Transaction(transaction) = event {
             paths.take(transaction);
         }

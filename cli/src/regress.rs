@@ -11,7 +11,7 @@ mod plan;
 mod show;
 
 use crate::confine::Paths;
-use crate::output::{self, Out, Output, Status};
+use crate::output::{Failure, Out, Output, Status};
 use clap::Args;
 use plan::Plan;
 use rdmascope_dissector::frame;
@@ -79,15 +79,12 @@ Exit status: 0 if all results are as expected; 1 if something differs or has no 
 no captures.";
 
 /// Runs the command.
-pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<Status> {
-    let plan = match Plan::of(&command.folders, command.name.as_deref()) {
-        Ok(plan) => plan,
-        Err(error) => return output::complain(&error, out),
-    };
+pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> Result<Status, Failure> {
+    let plan = Plan::of(&command.folders, command.name.as_deref())?;
     let mut show = Show::new(command, style, out);
     let perform = |job: &plan::Job| perform::perform(job, command);
     in_order(&plan.jobs, perform, |outcome| show.outcome(&outcome))?;
-    show.finish(plan.others)
+    Ok(show.finish(plan.others)?)
 }
 
 /// Performs all jobs on a few threads, and passes on the outcomes in the order of the jobs.

@@ -4,12 +4,11 @@ mod frame;
 mod transaction;
 
 use crate::input::Input;
-use crate::output::{self, Out, Output, Status};
+use crate::output::{Failure, Out, Output, Status};
 use crate::terminal;
 use clap::{ArgGroup, Args};
 use rdmascope_analysis::filter::parse_number;
 use rdmascope_present::text::Style;
-use std::io;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -42,10 +41,8 @@ pub(crate) struct Show {
     full: bool,
 }
 
-pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result<Status> {
-    if let Err(error) = command.input.keep() {
-        return output::complain(&error, out);
-    }
+pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> Result<Status, Failure> {
+    command.input.keep()?;
     let screen = terminal::screen(style);
     match command.frame {
         Some(number) => frame::run(command, number, screen, out),

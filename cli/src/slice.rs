@@ -159,7 +159,7 @@ impl Slice {
                 _ => {}
             }
             Ok(())
-        })??;
+        })?;
         scope.check(&ending)?;
         ensure!(selects_connections || !transactions.begun.is_empty(), "no transaction matches the filter");
         let chosen = Chosen {
@@ -255,7 +255,7 @@ impl Transactions {
                 }
             }
             Ok(())
-        })??;
+        })?;
         Ok(())
     }
 

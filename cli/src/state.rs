@@ -2,7 +2,7 @@
 
 use crate::filters::{RequestedScope, StateArguments};
 use crate::input::{Audience, Input, read};
-use crate::output::{Out, Status, complain, notify, report_ending};
+use crate::output::{Failure, Out, Status, notify, report_ending};
 use crate::paths;
 use crate::table::{FieldName, Format, Rows, Table, condition};
 use clap::Args;
@@ -44,11 +44,8 @@ pub(crate) struct StateCommand {
     filter: StateArguments,
 }
 
-pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Result<Status> {
-    let rows = match command.table.rows(&STATE, style) {
-        Ok(rows) => rows,
-        Err(error) => return complain(&error, out),
-    };
+pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> Result<Status, Failure> {
+    let rows = command.table.rows(&STATE, style)?;
     let is_text = command.table.format() == Format::Text;
     let mut listing = Listing {
         states: States::default(),
@@ -67,10 +64,7 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
             out,
         },
     };
-    let ending = match read(&command.input, &mut listing)? {
-        Ok(ending) => ending,
-        Err(error) => return complain(&error, out),
-    };
+    let ending = read(&command.input, &mut listing)?;
     let Listing { mut states, paths, scope, mut lines } = listing;
     let mut written = Ok(());
     states.finish(&mut |lifetime| lines.take(lifetime, &paths, &mut written));
@@ -103,10 +97,8 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
             "warning: {calls} without a reply or unreadable: their effect on state is unknown"
         ));
     }
-    match scope.check(&ending) {
-        Ok(()) => Ok(status),
-        Err(error) => complain(&error, out),
-    }
+    scope.check(&ending)?;
+    Ok(status)
 }
 
 /// Writes the summary, one line per count that is not zero, and an empty line.

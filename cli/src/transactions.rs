@@ -3,7 +3,7 @@
 use crate::filters::TransactionArguments;
 use crate::input::Input;
 use crate::list::{Wanted, list};
-use crate::output::{Out, Status, complain};
+use crate::output::{Failure, Out, Status};
 use crate::paths;
 use crate::table::{FieldName, Rows, Table, condition};
 use clap::Args;
@@ -15,7 +15,6 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::text::Style;
-use std::io;
 
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -46,17 +45,13 @@ pub(crate) struct Transactions {
     filter: TransactionArguments,
 }
 
-pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
+pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let filter = command.filter.filter();
-    let joint = match command.input.joint() {
-        Ok(joint) => joint,
-        Err(error) => return complain(&error, out),
-    };
+    let mut tally = command.input.joint()?.map(|joint| joint.tally());
     let mut paths = match command.table.has("file") {
         true => paths::follow(&command.input),
         false => paths::for_filter(&command.input, &filter),
     };
-    let mut tally = joint.map(|joint| joint.tally());
     let is_joined = tally.is_some();
     let keep = Keep { steps: is_joined, contents: false };
     let config = Config { report_packets: is_joined, keep, ..Config::default() };

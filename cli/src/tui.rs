@@ -10,10 +10,10 @@ use crate::interrupt;
 use crate::level::MinimumLevel;
 use crate::mirror::Mirror;
 use crate::mode::NewFiles;
-use crate::output::{Out, Status, complain};
+use crate::output::Status;
 use crate::policy::AllowArguments;
 use crate::terminal;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::Bytes;
@@ -117,25 +117,16 @@ impl Tui {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &Tui, style: Style, out: &mut Out) -> io::Result<Status> {
-    if !io::stdout().is_terminal() {
-        let error = anyhow::anyhow!(
-            "standard output is not a terminal; use rdmascope analyze, transactions or show for text"
-        );
-        return complain(&error, out);
-    }
-    match show(command, style) {
-        Ok(()) => Ok(Status::Done),
-        Err(error) => complain(&error, out),
-    }
-}
-
-fn show(command: &Tui, style: Style) -> Result<()> {
+pub(crate) fn run(command: &Tui, style: Style) -> Result<Status> {
+    ensure!(
+        io::stdout().is_terminal(),
+        "standard output is not a terminal; use rdmascope analyze, transactions or show for text"
+    );
     let look = look(command, style);
     let (mut input, mut names, chosen) = (&command.input, command.interfaces.clone(), chosen(command, look)?);
     match &chosen {
         None => {}
-        Some(Chosen::Nothing) => return Ok(()),
+        Some(Chosen::Nothing) => return Ok(Status::Done),
         Some(Chosen::Capture(capture)) => input = capture,
         Some(Chosen::Interface(name)) => names.push(name.clone()),
     }
@@ -168,7 +159,8 @@ fn show(command: &Tui, style: Style) -> Result<()> {
         interfaces(command, &names)?
     };
     let confine = confinement(command, &source);
-    Ok(rdmascope_tui::run(source, options, bench, confine)?)
+    rdmascope_tui::run(source, options, bench, confine)?;
+    Ok(Status::Done)
 }
 
 /// Characters and colours of the screen.

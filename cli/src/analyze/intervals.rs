@@ -1,8 +1,8 @@
 //! The figures of a capture by interval.
 
-use crate::output::Out;
+use crate::output::{Failure, Out};
 use crate::table::{Format, Rows, Shape};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::flows::{FlowFigures, Flows};
@@ -15,7 +15,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_present::column::Clock;
 use rdmascope_present::columns::{INTERVALS, RDMA_INTERVAL};
 use rdmascope_present::text::Style;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 /// The options for intervals.
 #[derive(Args, Debug)]
@@ -124,43 +124,35 @@ impl Gathering {
         Config { report_packets: self.flows.is_some(), ..Config::default() }
     }
 
-    /// Writes the rows. The outer error is an output error.
+    /// Writes the rows.
     pub(super) fn write(
         self,
         ending: &Ending,
         format: Format,
         style: Style,
         out: &mut Out,
-    ) -> io::Result<Result<()>> {
+    ) -> Result<(), Failure> {
         let totals = |flows: Option<&Flows>| flows.map_or(Ok(Vec::new()), |flows| flows.totals(ending));
         let tables =
             self.taken.and_then(|()| Ok((self.intervals.rows(ending)?, totals(self.flows.as_ref())?)));
-        let (rows, totals) = match tables {
-            Ok(tables) => tables,
-            Err(error) => return Ok(Err(anyhow!("--interval {}: {error}", Duration(self.length)))),
-        };
+        let (rows, totals) = tables.with_context(|| format!("--interval {}", Duration(self.length)))?;
         let is_table = matches!(format, Format::Csv | Format::Tsv);
-        if !self.by_queue_pair
-            && let Err(error) = self.write_transactions(&rows, ending, format, style, out)?
-        {
-            return Ok(Err(error));
+        if !self.by_queue_pair {
+            self.write_transactions(&rows, ending, format, style, out)?;
         }
         if is_table && !self.by_queue_pair {
-            return Ok(Ok(()));
+            return Ok(());
         }
-        if !is_table
-            && !totals.is_empty()
-            && let Err(error) = self.write_packets("RDMA", &totals, ending, format, style, out)?
-        {
-            return Ok(Err(error));
+        if !is_table && !totals.is_empty() {
+            self.write_packets("RDMA", &totals, ending, format, style, out)?;
         }
         let Some(flows) = self.flows.as_ref().filter(|_| self.by_queue_pair || !self.has_transactions) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let flows: Vec<FlowFigures> = flows.flows(ending).collect();
         match is_table || !flows.is_empty() {
             true => self.write_packets("Queue pairs", &flows, ending, format, style, out),
-            false => Ok(Ok(())),
+            false => Ok(()),
         }
     }
 
@@ -173,7 +165,7 @@ impl Gathering {
         format: Format,
         style: Style,
         out: &mut Out,
-    ) -> io::Result<Result<()>> {
+    ) -> Result<(), Failure> {
         let clock = if format == Format::Text { Clock::Relative } else { Clock::Absolute };
         let flow = ["source", "destination", "queue_pair", "dscp"];
         let of_flow = flow.into_iter().filter(|_| rows.iter().any(|row| row.flow.is_some()));
@@ -182,10 +174,7 @@ impl Gathering {
         let fields: Vec<_> = core::iter::once("time").chain(of_flow).chain(figures).chain(pauses).collect();
         let fields = if format == Format::Text { fields } else { Vec::new() };
         let mut lines: Rows<FlowFigures> =
-            match Rows::new(format, &Shape::of_fields(&fields), clock, &RDMA_INTERVAL, style) {
-                Ok(lines) => lines,
-                Err(error) => return Ok(Err(error)),
-            };
+            Rows::new(format, &Shape::of_fields(&fields), clock, &RDMA_INTERVAL, style)?;
         if format == Format::Text {
             let heading = format!("{name} in intervals of {}", Duration(self.length));
             writeln!(out, "\n{}", style.bold(heading))?;
@@ -193,8 +182,7 @@ impl Gathering {
         let start = ending.totals.span.map(|(first, _)| first).unwrap_or_default();
         lines.head(out)?;
         rows.iter().try_for_each(|row| lines.row(row, start, out))?;
-        lines.end(out)?;
-        Ok(Ok(()))
+        Ok(lines.end(out)?)
     }
 
     fn write_transactions(
@@ -204,22 +192,18 @@ impl Gathering {
         format: Format,
         style: Style,
         out: &mut Out,
-    ) -> io::Result<Result<()>> {
+    ) -> Result<(), Failure> {
         let fields = if format == Format::Text { self.fields() } else { Vec::new() };
         let clock = if format == Format::Text { Clock::Relative } else { Clock::Absolute };
         let mut lines: Rows<Figures> =
-            match Rows::new(format, &Shape::of_fields(&fields), clock, &INTERVALS, style) {
-                Ok(lines) => lines,
-                Err(error) => return Ok(Err(error)),
-            };
+            Rows::new(format, &Shape::of_fields(&fields), clock, &INTERVALS, style)?;
         if format == Format::Text {
             writeln!(out, "\n{}", style.bold(format_args!("Intervals of {}", Duration(self.length))))?;
         }
         let start = ending.totals.span.map(|(first, _)| first).unwrap_or_default();
         lines.head(out)?;
         rows.iter().try_for_each(|row| lines.row(row, start, out))?;
-        lines.end(out)?;
-        Ok(Ok(()))
+        Ok(lines.end(out)?)
     }
 
     /// The columns of text output.

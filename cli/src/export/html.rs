@@ -22,7 +22,7 @@ use crate::atomic_file::OutputFile;
 use crate::input::{self, Audience, Input};
 use crate::kernel_trace::{self, GatheredTraces};
 use crate::mode::NewFiles;
-use crate::output::{self, Out, Status};
+use crate::output::{self, Failure, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -86,33 +86,20 @@ pub(super) struct Html {
 }
 
 /// Writes the report.
-pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
+pub(super) fn run(command: &mut Html, out: &mut Out) -> Result<Status, Failure> {
     let Html { input, output, ladders, kernel, slice, .. } = command;
-    let traces = match kernel_trace::read(kernel) {
-        Ok(traces) => traces,
-        Err(error) => return output::complain(&error.into(), out),
-    };
-    if let Err(error) = input.keep() {
-        return output::complain(&error, out);
-    }
-    let (slice, captured) = match slice.of(input, Records::Known) {
-        Ok(part) => part,
-        Err(error) => return output::complain(&error, out),
-    };
+    let traces = kernel_trace::read(kernel)?;
+    input.keep()?;
+    let (slice, captured) = slice.of(input, Records::Known)?;
     let input = captured.input();
-    if output == Path::new("-") {
-        return match report(input, *ladders, traces, slice)? {
-            Ok((page, ending)) => {
-                out.write_all(page.as_bytes())?;
-                output::report_ending(&ending, out)
-            }
-            Err(error) => output::complain(&error, out),
-        };
-    }
-    match write_file(input, output, *ladders, traces, slice) {
-        Ok(ending) => output::report_ending(&ending, out),
-        Err(error) => output::complain(&error, out),
-    }
+    let ending = if output == Path::new("-") {
+        let (page, ending) = report(input, *ladders, traces, slice)?;
+        out.write_all(page.as_bytes())?;
+        ending
+    } else {
+        write_file(input, output, *ladders, traces, slice)?
+    };
+    Ok(output::report_ending(&ending, out)?)
 }
 
 fn write_file(
@@ -124,7 +111,7 @@ fn write_file(
 ) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written", output.display());
     let mut file = OutputFile::create(output, &input.files, "--output")?;
-    let (page, ending) = report(input, ladders, traces, slice)??;
+    let (page, ending) = report(input, ladders, traces, slice)?;
     file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;
     Ok(ending)
 }
@@ -141,27 +128,19 @@ fn report(
     ladders: u8,
     traces: Vec<KernelTrace>,
     slice: Slice,
-) -> io::Result<Result<(String, Ending)>> {
+) -> Result<(String, Ending), Failure> {
     let chosen = slice.chosen();
     let mut gathered = Gathered::new(ladders.into(), slice);
     gathered.traces = GatheredTraces::new(traces);
-    gathered.end_to_end = match input.joint() {
-        Ok(joint) => joint.map(|joint| EndToEnd::new(joint.tally())),
-        Err(error) => return Ok(Err(error)),
-    };
-    let ending = match input::read(input, &mut gathered)? {
-        Ok(ending) => Ending { chosen, ..ending },
-        Err(error) => return Ok(Err(error)),
-    };
+    gathered.end_to_end = input.joint()?.map(|joint| EndToEnd::new(joint.tally()));
+    let ending = Ending { chosen, ..input::read(input, &mut gathered)? };
     gathered.finish(&ending);
     let traces: Vec<TraceResults> = mem::take(&mut gathered.traces).join(&input.files[0], &ending).collect();
     let paths = mem::take(&mut gathered.paths);
     let mut drawing = Drawing::new(&gathered.charts.choice, &gathered.findings, paths);
-    if let Err(error) = input::read(input, &mut drawing)? {
-        return Ok(Err(error));
-    }
+    input::read(input, &mut drawing)?;
     let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing, traces: &traces };
-    Ok(Ok((printable(page.render().into_string()), ending)))
+    Ok((printable(page.render().into_string()), ending))
 }
 
 /// Replaces invisible characters with U+FFFD: terminal controls and text direction marks, wherever

@@ -11,7 +11,7 @@ mod writer;
 use crate::atomic_file::Staging;
 use crate::input::{self, Input};
 use crate::mode::NewFiles;
-use crate::output::{self, Out, Status};
+use crate::output::{self, Failure, Out, Status};
 use crate::paths;
 use crate::progress::Progress;
 use crate::slice::{Records, SliceArguments};
@@ -79,23 +79,21 @@ Examples:
   tcpdump -i eth0 -w - udp port 4791 | rdmascope export parquet - --capture today --output tables";
 
 /// Writes the tables.
-pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
-    let mut jobs = match captures::jobs(command) {
-        Ok(jobs) => jobs,
-        Err(error) => return output::complain(&error, out),
-    };
+pub(super) fn run(command: &Parquet, out: &mut Out) -> Result<Status, Failure> {
+    let mut jobs = captures::jobs(command)?;
     if let [job] = jobs.as_slice() {
-        return match write(command, job, job.site.is_some(), None) {
-            // Nothing was read, so there is nothing to report.
-            Ok(_) if command.unread.is_some() => Ok(Status::Done),
-            Ok(ending) => output::report_ending(&ending, out),
-            Err(error) => output::complain(&error, out),
-        };
+        let ending = write(command, job, job.site.is_some(), None)?;
+        // With --unread nothing was read, so there is nothing to report.
+        return Ok(if command.unread.is_some() {
+            Status::Done
+        } else {
+            output::report_ending(&ending, out)?
+        });
     }
     // Start with the largest: a large capture started late would keep a single core busy at the
     // end.
     jobs.sort_by_key(|job| Reverse(job.size));
-    write_all(command, &jobs, out)
+    Ok(write_all(command, &jobs, out)?)
 }
 
 /// Writes the tables of several captures in parallel. A capture that cannot be read is reported and
@@ -168,9 +166,10 @@ fn write(command: &Parquet, job: &Job, is_row: bool, progress: Option<&Progress>
     let staging = Staging::in_folder(output).with_context(cannot)?;
     let mut writers = Writers::create(&staging, slice).with_context(cannot)?;
     writers.paths = paths::follow(input);
-    let ending = match input::read_within(input, &mut writers, progress).with_context(cannot)? {
+    let ending = match input::read_within(input, &mut writers, progress) {
         Ok(ending) => ending,
-        Err(error) => {
+        Err(Failure::Output(error)) => return Err(error).with_context(cannot),
+        Err(Failure::Command(error)) => {
             drop(staging);
             return failed(error);
         }

@@ -15,10 +15,9 @@ use crate::bulk;
 use crate::capture_points::With;
 use crate::input::{self, Audience, Input};
 use crate::mode::NewFiles;
-use crate::output::{self, Out, Status};
+use crate::output::{self, Failure, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anonymized::Anonymized;
-use anyhow::Result;
 use clap::Args;
 use comments::Comments;
 use facts::Facts;
@@ -103,35 +102,22 @@ Examples:
   rdmascope export pcapng mount.pcap --anonymize --key secret.key --output monday.pcapng";
 
 /// Writes the capture.
-pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
+pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> Result<Status, Failure> {
     let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key, notes, .. } = command;
     let form =
         Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
-    if (form.has_comments || form.is_anonymous || notes.is_some())
-        && let Err(error) = input.keep()
-    {
-        return output::complain(&error, out);
+    if form.has_comments || form.is_anonymous || notes.is_some() {
+        input.keep()?;
     }
-    let (slice, captured) = match slice.of(input, Records::OfTransactions) {
-        Ok(part) => part,
-        Err(error) => return output::complain(&error, out),
-    };
+    let (slice, captured) = slice.of(input, Records::OfTransactions)?;
     let input = captured.input();
-    let key = match anonymize.then(|| anonymized::key(key.as_deref())).transpose() {
-        Ok(key) => key,
-        Err(error) => return output::complain(&error, out),
-    };
-    let noted = match notes.as_deref().map_or(Ok(Noted::default()), |path| Noted::read(path, input)) {
-        Ok(noted) => noted,
-        Err(error) => return output::complain(&error, out),
-    };
-    match pcapng_to(output, input, out, |out| match key {
+    let key = anonymize.then(|| anonymized::key(key.as_deref())).transpose()?;
+    let noted = notes.as_deref().map_or(Ok(Noted::default()), |path| Noted::read(path, input))?;
+    let ending = pcapng_to(output, input, out, |out| match key {
         Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, noted, out)),
         None => write(input, form, slice, noted, out),
-    })? {
-        Ok(ending) => output::report_ending(&ending, out),
-        Err(error) => output::complain(&error, out),
-    }
+    })?;
+    Ok(output::report_ending(&ending, out)?)
 }
 
 /// The form of the output.
@@ -142,15 +128,8 @@ struct Form {
     is_anonymous: bool,
 }
 
-/// Writes the packets. The outer error is an output error; the inner error is an input that is no
-/// capture.
-fn write(
-    input: &Input,
-    form: Form,
-    slice: Slice,
-    noted: Noted,
-    out: impl Write,
-) -> io::Result<Result<Ending>> {
+/// Writes the packets.
+fn write(input: &Input, form: Form, slice: Slice, noted: Noted, out: impl Write) -> Result<Ending, Failure> {
     let packets = Packets::new(input, form, slice, noted, out);
     if !form.has_comments {
         return finish(input, Plain(packets), |Plain(packets)| packets);
@@ -160,9 +139,7 @@ fn write(
         late: HashMap::default(),
         findings: Findings::new(Findings::ALL),
     };
-    if let Err(error) = input::read(input, &mut first)? {
-        return Ok(Err(error));
-    }
+    input::read(input, &mut first)?;
     let FirstPass { facts, late, findings } = first;
     output::report_left_out(&findings);
     facts.report_left_out();
@@ -177,11 +154,9 @@ fn finish<A: Audience, W: Write>(
     input: &Input,
     mut audience: A,
     packets: impl FnOnce(A) -> Packets<W>,
-) -> io::Result<Result<Ending>> {
+) -> Result<Ending, Failure> {
     let ending = input::read(input, &mut audience)?;
-    if ending.is_ok() {
-        packets(audience).finish()?;
-    }
+    packets(audience).finish()?;
     Ok(ending)
 }
 

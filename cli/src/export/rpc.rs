@@ -12,7 +12,7 @@ mod tests;
 use super::pcapng_to;
 use crate::input::{Input, listen};
 use crate::mode::NewFiles;
-use crate::output::{self, Out, Status, notify};
+use crate::output::{self, Failure, Out, Status, notify};
 use crate::slice::{Records, SliceArguments};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -28,7 +28,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, IntoInnerError, Read as _, Seek as _, SeekFrom, Write};
 use std::path::PathBuf;
 use streams::Streams;
 
@@ -56,31 +56,24 @@ Examples:
   rdmascope export rpc mount.pcap --connection 2 --output - | tshark -r - -z rpc,srt,100003,3 -q";
 
 /// Writes the messages.
-pub(super) fn run(command: &Rpc, out: &mut Out) -> io::Result<Status> {
-    match pcapng_to(&command.output, &command.input, out, |out| write(command, out))? {
-        Ok((ending, left_out)) => {
-            left_out.report();
-            output::report_ending(&ending, out)
-        }
-        Err(error) => output::complain(&error, out),
-    }
+pub(super) fn run(command: &Rpc, out: &mut Out) -> Result<Status, Failure> {
+    let (ending, left_out) = pcapng_to(&command.output, &command.input, out, |out| write(command, out))?;
+    left_out.report();
+    Ok(output::report_ending(&ending, out)?)
 }
 
-/// Writes the messages. The outer error is an output error; the inner error concerns the input or
-/// the temporary file.
-fn write(command: &Rpc, out: impl Write) -> io::Result<Result<(Ending, LeftOut)>> {
-    let (gathered, ending) = match gather(command) {
-        Ok(gathered) => gathered,
-        Err(error) => return Ok(Err(error)),
-    };
+/// Writes the messages. Errors of the temporary file are not errors of the output.
+fn write(command: &Rpc, out: impl Write) -> Result<(Ending, LeftOut), Failure> {
+    let (gathered, ending) = gather(command)?;
     let mut streams = Streams::new(out)?;
     let left_out = gathered.left_out;
-    if let Err(error) = gathered.write(&mut streams)? {
-        return Ok(Err(error));
-    }
+    gathered.write(&mut streams)?;
     streams.finish()?;
-    Ok(Ok((ending, left_out)))
+    Ok((ending, left_out))
 }
+
+/// The context of errors of the temporary file.
+const SPOOL: &str = "a temporary file";
 
 /// A message before reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +159,7 @@ fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
         }
         _ => Ok(()),
     });
-    let ending = read.context("a temporary file")??;
+    let ending = read.map_err(|failure| failure.about(SPOOL))?;
     Ok((gathered, ending))
 }
 
@@ -205,25 +198,19 @@ impl Gathered {
         Ok(())
     }
 
-    /// Writes all messages. The outer error is an output error; the inner error concerns the
-    /// temporary file.
-    fn write(mut self, streams: &mut Streams<impl Write>) -> io::Result<Result<()>> {
+    /// Writes all messages.
+    fn write(mut self, streams: &mut Streams<impl Write>) -> Result<(), Failure> {
         self.messages.sort_by_key(|message| (message.frames.1, message.of_reply));
-        let spool = match self.spool.into_inner() {
-            Ok(spool) => spool,
-            Err(error) => return Ok(Err(anyhow::Error::new(error.into_error()).context("a temporary file"))),
-        };
+        let spool = self.spool.into_inner().map_err(IntoInnerError::into_error).context(SPOOL)?;
         let mut spool = BufReader::new(spool);
         let mut bytes = Vec::new();
         for message in &self.messages {
             let held = usize::try_from(message.held).unwrap_or(usize::MAX);
             bytes.resize(held, 0);
-            let read = spool.seek(SeekFrom::Start(message.at)).and_then(|_| spool.read_exact(&mut bytes));
-            if let Err(error) = read {
-                return Ok(Err(anyhow::Error::new(error).context("a temporary file")));
-            }
+            spool.seek(SeekFrom::Start(message.at)).context(SPOOL)?;
+            spool.read_exact(&mut bytes).context(SPOOL)?;
             streams.message(message, self.connections.get(&message.connection), &bytes)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }

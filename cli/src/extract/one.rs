@@ -2,7 +2,7 @@
 
 use crate::atomic_file::OutputFile;
 use crate::input::{Input, listen, observe};
-use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_left_out_data};
+use crate::output::{Failure, Out, Status, complain_of_troubles, warn_of_cuts, warn_of_left_out_data};
 use crate::selection::{Choice, Selection};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
@@ -89,23 +89,20 @@ impl Wanted {
 }
 
 /// Runs the command.
-pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Status> {
+pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> Result<Status, Failure> {
     if one.out.is_none() && io::stdout().is_terminal() {
         let error =
             anyhow!("raw bytes are not written to a terminal; use --out FILE, or --out - to force it");
-        return complain(&error, out);
+        return Err(error.into());
     }
     let choice = match (one.xid, one.transaction, one.frame) {
         (Some(xid), ..) => Choice::Xid(Xid(xid), None),
         (_, Some(number), _) => Choice::Number(number),
-        (.., frame) => match transaction_of(input, frame.unwrap_or_default())? {
-            Ok(number) => Choice::Number(number),
-            Err(error) => return complain(&error, out),
-        },
+        (.., frame) => Choice::Number(transaction_of(input, frame.unwrap_or_default())?),
     };
     let (mut selection, mut found) = (Selection::new(choice), None);
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
-    let read = listen(input, config, |event, _| {
+    let ending = listen(input, config, |event, _| {
         if let Event::Transaction(transaction) = event
             && selection.is_first(transaction)
         {
@@ -113,52 +110,37 @@ pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Sta
         }
         Ok(())
     })?;
-    let ending = match read {
-        Ok(ending) => ending,
-        Err(error) => return complain(&error, out),
-    };
     warn_of_cuts(&ending, out)?;
     warn_of_left_out_data(&ending, out)?;
     let status = complain_of_troubles(&ending, out)?;
-    let piece = match selection.check().and_then(|()| found.expect("one was chosen")) {
-        Ok(piece) => piece,
-        Err(error) => return complain(&error, out),
-    };
+    selection.check()?;
+    let piece = found.expect("one was chosen")?;
     match &one.out {
         Some(path) if path != Path::new("-") => {
-            let written = OutputFile::create(path, &input.files, "--out").and_then(|mut file| {
-                let written = write(&piece, &mut file).and_then(|()| file.finish());
-                written.with_context(|| path.display().to_string())
-            });
-            if let Err(error) = written {
-                return complain(&error, out);
-            }
+            let mut file = OutputFile::create(path, &input.files, "--out")?;
+            let written = write(&piece, &mut file).and_then(|()| file.finish());
+            written.with_context(|| path.display().to_string())?;
         }
         _ => write(&piece, out)?,
     }
     if piece.missing().next().is_none() {
         return Ok(status);
     }
-    complain(&anyhow!("{}", Lacks(&piece)), out)
+    Err(anyhow!("{}", Lacks(&piece)).into())
 }
 
 /// The transaction that a frame belongs to. Reads the capture once more than the extraction.
-fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
-    if let Err(error) = input.keep() {
-        return Ok(Err(error));
-    }
+fn transaction_of(input: &mut Input, frame: u64) -> Result<u64> {
+    input.keep()?;
     let mut owner = Owner::of(frame);
-    let ending = match observe(input, &mut owner)? {
-        Ok(ending) => ending,
-        Err(error) => return Ok(Err(error)),
-    };
-    Ok(match owner.transaction() {
+    let ending = observe(input, &mut owner)?;
+    match owner.transaction() {
         Some(number) => Ok(number),
         None if (1..=ending.totals.records).contains(&frame) => {
-            Err(anyhow!("frame {frame} belongs to no transaction"))
+            bail!("frame {frame} belongs to no transaction")
         }
-        None => Err(anyhow!("the capture has no frame {frame}")),
-    })
+        None => bail!("the capture has no frame {frame}"),
+    }
 }
 
 /// The selected bytes of a transaction.

@@ -5,6 +5,7 @@
 //! same. A copy costs less than writing a line, but more than the work of other commands per event.
 
 use super::{Listening, Reader};
+use crate::output::Failure;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::batch::Batch;
@@ -38,7 +39,7 @@ enum Parcel {
 
 /// Reads with `reader` on another thread, and hands events to `audience` on this one. Errors are
 /// those of [`Reader::read`].
-pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> io::Result<anyhow::Result<Ending>> {
+pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> Result<Ending, Failure> {
     std::thread::scope(|scope| {
         let (full, filled) = mpsc::sync_channel(QUEUE);
         let (empty, emptied) = mpsc::channel();

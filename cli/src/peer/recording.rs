@@ -2,7 +2,7 @@
 
 use crate::filters::RequestedScope;
 use crate::input::{Input, listen};
-use crate::output::{self, Out, Status, notify};
+use crate::output::{self, Failure, Out, Status, notify};
 use crate::paths;
 use anyhow::{Result, anyhow, bail};
 use rdmascope_analysis::ending::Ending;
@@ -132,16 +132,15 @@ pub(super) fn read(
         if collector.size > most { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     });
     let ending = match read {
-        Err(_) if collector.size > most => {
+        Ok(ending) => ending,
+        Err(Failure::Output(_)) if collector.size > most => {
             return Ok(Err(anyhow!(
                 "the calls and replies hold more than {}: select fewer, or increase --memory",
                 Bytes(most)
             )));
         }
-        read => match read? {
-            Ok(ending) => ending,
-            Err(error) => return Ok(Err(error)),
-        },
+        Err(Failure::Output(error)) => return Err(error),
+        Err(Failure::Command(error)) => return Ok(Err(error)),
     };
     Ok(scope.check(&ending).map(|()| (collector.finish(), ending)))
 }

@@ -2,6 +2,7 @@
 
 use super::{Latency, Loaded, Measure, Required, Requirement};
 use crate::input::{Input, observe};
+use crate::output::Failure;
 use rdmascope_analysis::filter::Filtered as _;
 use rdmascope_analysis::names::{Label, procedure_name};
 use rdmascope_analysis::paths::{self, TransactionRow};
@@ -11,7 +12,6 @@ use rdmascope_analysis::tally::Tally;
 use rdmascope_analysis::units::{Counted, Duration, Number};
 use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::transaction::Transaction;
-use std::io;
 use std::sync::Arc;
 
 /// The outcome of a policy's entries so far.
@@ -30,22 +30,20 @@ pub(crate) struct Held<'a> {
 impl<'a> Held<'a> {
     /// Starts without results. If an entry applies to certain hosts only, this reads the capture
     /// once for the hosts.
-    pub(crate) fn new(loaded: &'a Loaded, input: &Input) -> io::Result<anyhow::Result<Held<'a>>> {
+    pub(crate) fn new(loaded: &'a Loaded, input: &Input) -> Result<Held<'a>, Failure> {
         let policy = &loaded.policy;
-        let hosts = match policy.allows.iter().any(|allow| allow.scope.is_of_hosts()) {
-            true => match hosts(input)? {
-                Ok(hosts) => hosts,
-                Err(error) => return Ok(Err(error)),
-            },
-            false => Hosts::default(),
-        };
-        Ok(Ok(Held {
+        // A finding may precede the packets that show the hosts.
+        let mut hosts = Hosts::default();
+        if Held::reads_twice(loaded) {
+            observe(input, &mut hosts)?;
+        }
+        Ok(Held {
             loaded,
             hosts,
             fits: vec![0; policy.allows.len()],
             measured: policy.latencies.iter().map(|_| Stats::default()).collect(),
             seen: vec![false; policy.requirements.len()],
-        }))
+        })
     }
 
     /// Whether the capture is read twice.
@@ -200,11 +198,4 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
         observed: Some(observed),
         allowed: Some(allowed),
     }
-}
-
-/// The hosts at the ends of each connection. A finding may precede the packets that show them.
-fn hosts(input: &Input) -> io::Result<anyhow::Result<Hosts>> {
-    let mut hosts = Hosts::default();
-    let read = observe(input, &mut hosts)?;
-    Ok(read.map(|_| hosts))
 }

@@ -3,7 +3,7 @@
 
 use crate::input::{self, Audience, Input};
 use crate::paths;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
@@ -23,10 +23,8 @@ pub(super) const MOST_BYTES: usize = 256 << 20;
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     let input = Input::file(path.to_owned(), port);
     let mut gathered = Gathered { paths: paths::follow(&input), ..Gathered::default() };
-    let mut ending = match input::read(&input, &mut gathered) {
-        Ok(read) => read?,
-        Err(error) => return Err(anyhow!("{}: {error}", path.display())),
-    };
+    let read = input::read(&input, &mut gathered);
+    let mut ending = read.map_err(|failure| failure.about(path.display().to_string()))?;
     for file in &mut ending.files {
         if let Some(trouble) = file.trouble.take() {
             return Err(trouble.into());

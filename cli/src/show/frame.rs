@@ -2,7 +2,8 @@
 
 use super::Show;
 use crate::input::{listen, observe};
-use crate::output::{self, Format, Out, Status};
+use crate::output::{self, Failure, Format, Out, Status};
+use anyhow::anyhow;
 use rdmascope_analysis::events::{Events, SessionEvent};
 use rdmascope_analysis::findings::Findings;
 use rdmascope_analysis::observer::Each;
@@ -16,10 +17,10 @@ use rdmascope_present::columns::{EVENT, FINDING, FRAME, FindingRow, FrameRow};
 use rdmascope_present::fields::headers;
 use rdmascope_present::json;
 use rdmascope_present::screen::{self, Screen, findings};
-use std::io::{self, Write};
+use std::io::Write as _;
 
 /// Shows the frame with this number.
-pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> io::Result<Status> {
+pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> Result<Status, Failure> {
     let (mut near, mut owner) = (Vec::new(), Owner::of(number));
     let mut findings = Findings::new(Findings::ALL);
     let mut events = Events::default();
@@ -31,17 +32,15 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         }
     });
     let observers = &mut (&mut findings, &mut events, &mut owner, candidates);
-    let events = match observe(&command.input, observers)? {
-        Ok(ending) => events.list(ending.totals.span.map(|(_, last)| last)),
-        Err(error) => return output::complain(&error, out),
-    };
+    let ending = observe(&command.input, observers)?;
+    let events = events.list(ending.totals.span.map(|(_, last)| last));
     let happened: Vec<&SessionEvent> = events.iter().filter(|event| event.is_shown_by(number)).collect();
     let named: Vec<&Finding> = findings.kept().filter(|finding| finding.frames.contains(&number)).collect();
     let of = owner.transaction();
     let config = Config { report_packets: true, ..Config::default() };
     let frame_config = command.input.frame();
     let mut shown = false;
-    let read = listen(&command.input, config, |event, start| {
+    let ending = listen(&command.input, config, |event, start| {
         let Event::Packet(packet) = event else { return Ok(()) };
         if packet.record.number != number {
             return Ok(());
@@ -68,18 +67,12 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
             }
         }
     })?;
-    match read {
-        Ok(ending) if shown => {
-            output::report_left_out(&findings);
-            output::complain_of_troubles(&ending, out)
-        }
-        Ok(ending) => {
-            let records = Number(ending.totals.records);
-            let error = anyhow::anyhow!("no frame {number}: the capture has frames 1 to {records}");
-            output::complain(&error, out)
-        }
-        Err(error) => output::complain(&error, out),
+    if !shown {
+        let records = Number(ending.totals.records);
+        return Err(anyhow!("no frame {number}: the capture has frames 1 to {records}").into());
     }
+    output::report_left_out(&findings);
+    Ok(output::complain_of_troubles(&ending, out)?)
 }
 
 /// Whether the Send of the call or the reply ended in this frame or may have begun in it. The frame

@@ -3,7 +3,7 @@
 use super::Show;
 use crate::filters::RequestedScope;
 use crate::input::listen;
-use crate::output::{self, Format, Out, Status};
+use crate::output::{self, Failure, Format, Out, Status};
 use crate::selection::{Choice, Selection};
 use rdmascope_analysis::events::{Events, SessionEvent};
 use rdmascope_analysis::filter::Span;
@@ -24,10 +24,9 @@ use rdmascope_present::screen::Screen;
 use rdmascope_present::screen::transaction::TransactionPage;
 use rdmascope_wire::Xid;
 use std::collections::HashSet;
-use std::io;
 
 /// Shows the selected transaction.
-pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<Status> {
+pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> Result<Status, Failure> {
     let choice = match (command.transaction, command.xid) {
         (Some(number), _) => Choice::Number(number),
         (None, xid) => Choice::Xid(Xid(xid.unwrap_or_default()), command.connection.map(ConnectionId)),
@@ -39,7 +38,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let needs = Config { keep, ..findings.needs().and(events.needs()) };
     let mut scope = RequestedScope::new(command.connection.as_slice(), Span::default());
     let mut paths = Paths::new();
-    let read = listen(&command.input, needs, |event, start| {
+    let ending = listen(&command.input, needs, |event, start| {
         scope.handle(&event);
         findings.handle(&event);
         events.handle(&event);
@@ -49,30 +48,21 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         found.handle(event, start);
         Ok(())
     })?;
-    let ending = match read {
-        Ok(ending) => ending,
-        Err(error) => return output::complain(&error, out),
-    };
-    let transaction = match scope.check(&ending).and_then(|()| found.only()) {
-        Ok(transaction) => transaction,
-        Err(error) => return output::complain(&error, out),
-    };
+    scope.check(&ending)?;
+    let transaction = found.only()?;
     let all = events.list(ending.totals.span.map(|(_, last)| last));
     let events: Vec<&SessionEvent> = all.iter().filter(|event| event.is_during(transaction)).collect();
     let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
     // Replay the paths, so that each file has the name that it had at that time.
     paths.rewind();
-    let joint = match command.input.joint() {
-        Ok(joint) => joint,
-        Err(error) => return output::complain(&error, out),
-    };
+    let joint = command.input.joint()?;
     if let Some(joint) = &joint {
         ladder.passes = joint.passes(ladder.rungs.iter().map(|rung| rung.last.frame));
     }
     let needs = joint.map_or(Config::default(), |_| ladder.passes.needs());
     let needs = Config { attribute: true, ..needs };
-    let read = listen(&command.input, needs, |event, _| {
+    listen(&command.input, needs, |event, _| {
         ladder.passes.handle(&event);
         match event {
             Event::Attributed(attributed) => {
@@ -86,9 +76,6 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         }
         Ok(())
     })?;
-    if let Err(error) = read {
-        return output::complain(&error, out);
-    }
     let marked: HashSet<u64> = ladder.marked().collect();
     let concerns = |finding: &&Finding| {
         is_about(finding, transaction) || finding.frames.iter().any(|frame| marked.contains(frame))
@@ -109,7 +96,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     }
     output::report_left_out(&findings);
     output::warn_of_cuts(&ending, out)?;
-    output::complain_of_troubles(&ending, out)
+    Ok(output::complain_of_troubles(&ending, out)?)
 }
 
 /// The selected transaction and its context.

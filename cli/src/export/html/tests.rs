@@ -91,7 +91,7 @@ fn sample(name: &str) -> Input {
 }
 
 fn sample_page(name: &str) -> String {
-    report(&sample(name), 10, Vec::new(), Slice::default()).unwrap().unwrap().0
+    report(&sample(name), 10, Vec::new(), Slice::default()).unwrap().0
 }
 
 /// The page of hand-made events, drawn as far as that needs no packets.
@@ -184,7 +184,7 @@ fn figures_match_json_lines() {
             analyzed.handle(&event);
             Ok(())
         });
-        let ending = read.unwrap().unwrap();
+        let ending = read.unwrap();
         let mut lines = Vec::new();
         rdmascope_present::json::write_report(&analyzed, &ending, &mut lines).unwrap();
         let lines: Vec<Value> = String::from_utf8(lines)
@@ -268,7 +268,7 @@ fn kernel_trace_has_a_section() {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         let read = || kernel_trace::read(core::slice::from_ref(&path)).unwrap();
-        let page = report(&sample("nfs3-basic"), 10, read(), Slice::default()).unwrap().unwrap().0;
+        let page = report(&sample("nfs3-basic"), 10, read(), Slice::default()).unwrap().0;
         let document = is_harmless(&page);
         let section = document.by_id("kernel").unwrap();
         assert!(section.text.contains(path.to_str().unwrap()));
@@ -277,7 +277,7 @@ fn kernel_trace_has_a_section() {
             joined.handle(&event);
             Ok(())
         });
-        let ending = listened.unwrap().unwrap();
+        let ending = listened.unwrap();
         let witness = joined.join(Path::new("capture"), &ending).next().unwrap();
         let mut lines = Vec::new();
         rdmascope_present::json::write_witness(&witness, &mut lines).unwrap();
@@ -345,7 +345,7 @@ fn transaction_fields_follow_its_ladder() {
         }
         Ok(())
     });
-    read.unwrap().unwrap();
+    read.unwrap();
     let document = is_harmless(&sample_page("nfs4.1-basic"));
     let (mut compared, mut deep) = (0, 0);
     for figure in document.all("figure") {

@@ -2,7 +2,7 @@
 
 use super::{Packets, finish};
 use crate::input::{Audience, Input, listen};
-use crate::output::notify;
+use crate::output::{Failure, notify};
 use anyhow::{Context as _, Result, anyhow};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::units::Counted;
@@ -53,17 +53,13 @@ pub(super) struct Anonymized<W> {
 }
 
 impl<W: Write> Anonymized<W> {
-    /// Writes the packets. The outer error is an output error; the inner error is an input that is
-    /// no capture.
-    pub(super) fn write(input: &Input, key: Key, packets: Packets<W>) -> io::Result<Result<Ending>> {
+    /// Writes the packets.
+    pub(super) fn write(input: &Input, key: Key, packets: Packets<W>) -> Result<Ending, Failure> {
         let mut anonymizer = Anonymizer::new(key, input.ports.frame());
-        let learned = listen(input, Anonymizer::first_pass(), |event, _| {
+        listen(input, Anonymizer::first_pass(), |event, _| {
             anonymizer.learn(&event);
             Ok(())
         })?;
-        if let Err(error) = learned {
-            return Ok(Err(error));
-        }
         let audience = Anonymized { anonymizer, notes: 0, packets };
         finish(input, audience, |audience| {
             if audience.notes > 0 {

@@ -79,6 +79,6 @@ fn frames(notes: &[Note], input: &Input) -> Result<BTreeMap<u64, Option<u64>>> {
             *frame = transaction.messages().map(|message| message.first.frame).min();
         }
         Ok(())
-    })??;
+    })?;
     Ok(frames)
 }

@@ -25,7 +25,7 @@ fn command(path: PathBuf) -> Rpc {
 /// Runs the command and writes its output to a file.
 fn written(command: &Rpc, folder: &Path) -> (PathBuf, LeftOut) {
     let mut out = Vec::new();
-    let (_, left_out) = write(command, &mut out).expect("memory takes all").expect("it is a capture");
+    let (_, left_out) = write(command, &mut out).expect("it is a capture");
     let path = folder.join("written.pcapng");
     std::fs::write(&path, out).expect("it can be written");
     (path, left_out)
@@ -117,7 +117,7 @@ fn exported_messages_equal_unreduced_messages() {
             }
             Ok(())
         });
-        read.expect("there is no output").expect("it is a capture");
+        read.expect("it is a capture");
         let (path, left_out) = written(&command, folder.path());
         assert_eq!(left_out, LeftOut::default(), "{name}");
         let found = messages(&path);

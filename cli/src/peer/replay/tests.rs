@@ -202,7 +202,7 @@ fn named(name: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
         }
         Ok(())
     });
-    read.expect("there is no output").expect("it is a capture");
+    read.expect("it is a capture");
     asked.retain(|handle| !brought.contains(handle));
     (brought, asked)
 }
