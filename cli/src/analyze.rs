@@ -173,8 +173,6 @@ struct Gathering<'a> {
 }
 
 impl Audience for Gathering<'_> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         let intervals = self.intervals.as_ref().map(|intervals| intervals.needs()).unwrap_or_default();
         self.report.needs().and(self.end_to_end.needs()).and(self.traces.needs()).and(intervals)
@@ -203,10 +201,6 @@ impl Audience for Gathering<'_> {
 
     fn note(&mut self, note: &Note) {
         self.traces.note(note);
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -216,7 +216,7 @@ impl Each {
 /// A consumer of the events of a capture.
 pub(crate) trait Audience {
     /// Whether it writes lines as events arrive.
-    const LISTS: bool;
+    const LISTS: bool = false;
 
     /// The engine reports that it needs.
     fn needs(&self) -> Config;
@@ -227,8 +227,10 @@ pub(crate) trait Audience {
     /// A note of the capture, such as a kernel trace record.
     fn note(&mut self, _: &Note) {}
 
-    /// Called before a read that may block.
-    fn wait(&mut self) -> io::Result<()>;
+    /// Called before a read that may block. One that lists flushes its lines.
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// An object-safe [`Audience`], so that the engine is compiled once instead of once for each
@@ -397,8 +399,6 @@ pub(crate) fn observe(input: &Input, observer: &mut impl Observer) -> Result<End
 struct Following<'a, O>(&'a mut O);
 
 impl<O: Observer> Audience for Following<'_, O> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         self.0.needs()
     }
@@ -411,10 +411,6 @@ impl<O: Observer> Audience for Following<'_, O> {
     fn note(&mut self, note: &Note) {
         self.0.note(note);
     }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 struct Listener<F> {
@@ -423,8 +419,6 @@ struct Listener<F> {
 }
 
 impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         self.needs
     }
@@ -432,10 +426,6 @@ impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
     #[inline]
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         (self.event)(event, start)
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -237,8 +237,6 @@ impl<'a> Drawing<'a> {
 }
 
 impl Audience for Drawing<'_> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         let keep = Keep { steps: false, contents: true };
         Config { attribute: true, keep, ..Config::default() }
@@ -257,10 +255,6 @@ impl Audience for Drawing<'_> {
             }
             _ => {}
         }
-        Ok(())
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -251,8 +251,6 @@ fn comment_of(chosen: Chosen, input: Option<&Input>) -> String {
 struct Plain<W>(Packets<W>);
 
 impl<W: Write> Audience for Plain<W> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         Config { report_packets: true, ..Config::default() }
     }
@@ -267,10 +265,6 @@ impl<W: Write> Audience for Plain<W> {
     fn note(&mut self, note: &Note) {
         self.0.note(note);
     }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Collects the facts for comments.
@@ -282,8 +276,6 @@ struct FirstPass {
 }
 
 impl Audience for FirstPass {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         let keep = Keep { steps: true, contents: true };
         Config { attribute: true, keep, ..self.findings.needs() }
@@ -302,10 +294,6 @@ impl Audience for FirstPass {
         }
         Ok(())
     }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Writes packets with comments.
@@ -320,8 +308,6 @@ struct SecondPass<'a, W> {
 }
 
 impl<W: Write> Audience for SecondPass<'_, W> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         Config { report_packets: true, attribute: true, ..Config::default() }
     }
@@ -341,9 +327,5 @@ impl<W: Write> Audience for SecondPass<'_, W> {
 
     fn note(&mut self, note: &Note) {
         self.packets.note(note);
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -54,8 +54,6 @@ struct Gathered {
 }
 
 impl Audience for Gathered {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         Judge::needs()
     }
@@ -94,10 +92,6 @@ impl Audience for Gathered {
                 "the capture is too large for a regression test, which compares in memory",
             ));
         }
-        Ok(())
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -64,8 +64,6 @@ impl Gathered {
 }
 
 impl Audience for Gathered {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         let Gathered { findings, report, end_to_end, traces, charts, .. } = self;
         let needs = (findings.needs()).and(report.needs()).and(end_to_end.needs()).and(traces.needs());
@@ -98,10 +96,5 @@ impl Audience for Gathered {
 
     fn note(&mut self, note: &Note) {
         self.traces.note(note);
-    }
-
-    /// Nothing is shown before the end.
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -111,8 +111,6 @@ impl Writers {
 }
 
 impl Audience for Writers {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         Config { report_packets: true, ..Judge::needs().and(self.gathered.needs()) }
     }
@@ -158,9 +156,5 @@ impl Audience for Writers {
             Event::Connection(connection) => self.connections.row(&CONNECTION.of(connection)),
             _ => Ok(()),
         }
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -74,8 +74,6 @@ impl<W: Write> Anonymized<W> {
 }
 
 impl<W: Write> Audience for Anonymized<W> {
-    const LISTS: bool = false;
-
     fn needs(&self) -> Config {
         Anonymizer::second_pass()
     }
@@ -90,9 +88,5 @@ impl<W: Write> Audience for Anonymized<W> {
 
     fn note(&mut self, _: &Note) {
         self.notes += 1;
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
