@@ -1,8 +1,8 @@
 //! `rdmascope connections`: one line per connection.
 
-use crate::filters::ConnectionArguments;
+use crate::filters::{ConnectionArguments, RequestedScope};
 use crate::input::Input;
-use crate::list::{Wanted, list};
+use crate::list::list;
 use crate::output::{Failure, Out, Status};
 use crate::table::{FieldName, Table, condition};
 use clap::Args;
@@ -39,9 +39,10 @@ pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> Result<
     list(
         &command.input,
         (&command.table, &CONNECTION),
+        Config::default(),
+        RequestedScope::new(&filter.connections, filter.span),
         style,
         out,
-        Wanted { config: Config::default(), scope: command.filter.requested_scope() },
         |event, start, rows, out| match event {
             Some(Event::Connection(connection)) if filter.matches(connection, start) => {
                 rows.row(connection, start, out)

@@ -1,6 +1,6 @@
 //! `rdmascope events`: events of connections, in time order.
 
-use crate::filters::EventArguments;
+use crate::filters::{EventArguments, RequestedScope};
 use crate::input::{Input, observe};
 use crate::output::{Failure, Out, Status, notify, report_ending};
 use crate::table::{FieldName, Table, condition};
@@ -37,7 +37,8 @@ pub(crate) struct Events {
 
 pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let mut rows = command.table.rows(&EVENT, style)?;
-    let (filter, mut scope) = (command.filter.filter(), command.filter.requested_scope());
+    let filter = command.filter.filter();
+    let mut scope = RequestedScope::new(&filter.connections, filter.span);
     let mut events = Gathered::default();
     let ending = observe(&command.input, &mut (&mut scope, &mut events))?;
     let (start, end) = ending.totals.span.unzip();

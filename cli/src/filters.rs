@@ -57,11 +57,6 @@ pub(crate) struct ConnectionArguments {
 }
 
 impl ConnectionArguments {
-    /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn requested_scope(&self) -> RequestedScope {
-        RequestedScope::new(&self.connections, self.span.span())
-    }
-
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> ConnectionFilter {
         ConnectionFilter { connections: ids(&self.connections), span: self.span.span() }
@@ -83,11 +78,6 @@ pub(crate) struct EventArguments {
 }
 
 impl EventArguments {
-    /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn requested_scope(&self) -> RequestedScope {
-        RequestedScope::new(&self.connections, self.span.span())
-    }
-
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> EventFilter {
         let is_selected = |kind: &Kind| self.kinds.iter().any(|name| name.eq_ignore_ascii_case(kind.word()));
@@ -126,11 +116,6 @@ pub(crate) struct StateArguments {
 }
 
 impl StateArguments {
-    /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn requested_scope(&self) -> RequestedScope {
-        RequestedScope::new(&self.connections, self.span.span())
-    }
-
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> StateFilter {
         let is_selected =
@@ -213,11 +198,6 @@ impl TransactionArguments {
         self.filter() == TransactionFilter::default()
     }
 
-    /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn requested_scope(&self) -> RequestedScope {
-        RequestedScope::new(&self.connections, self.span.span())
-    }
-
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> TransactionFilter {
         TransactionFilter {
@@ -262,11 +242,6 @@ pub(crate) struct PacketArguments {
 }
 
 impl PacketArguments {
-    /// Returns the connections and the span that must exist in the capture.
-    pub(crate) fn requested_scope(&self) -> RequestedScope {
-        RequestedScope::new(&self.connections, self.span.span())
-    }
-
     /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> PacketFilter {
         PacketFilter {
@@ -324,10 +299,10 @@ impl TypedValueParser for Named {
 /// error, so an empty output means that nothing matched.
 #[derive(Debug, Default)]
 pub(crate) struct RequestedScope {
-    connections: Vec<u32>,
+    connections: Vec<ConnectionId>,
     span: Span,
     /// The named connections that are in the capture.
-    found: BTreeSet<u32>,
+    found: BTreeSet<ConnectionId>,
     /// The highest connection number.
     last: u32,
 }
@@ -340,17 +315,17 @@ impl Observer for RequestedScope {
     #[inline]
     fn handle(&mut self, event: &Event<'_>) {
         if let Event::Connection(connection) = event {
-            let number = connection.id.0;
-            self.last = self.last.max(number);
-            if self.connections.contains(&number) {
-                self.found.insert(number);
+            self.last = self.last.max(connection.id.0);
+            if self.connections.contains(&connection.id) {
+                self.found.insert(connection.id);
             }
         }
     }
 }
 
 impl RequestedScope {
-    pub(crate) fn new(connections: &[u32], span: Span) -> RequestedScope {
+    /// The connections and the span of a filter.
+    pub(crate) fn new(connections: &[ConnectionId], span: Span) -> RequestedScope {
         RequestedScope { connections: connections.to_vec(), span, ..RequestedScope::default() }
     }
 
@@ -371,11 +346,13 @@ impl RequestedScope {
                 covered()
             );
         }
-        match self.connections.iter().find(|number| !self.found.contains(number)) {
-            Some(number) if self.is_empty() => {
+        match self.connections.iter().find(|id| !self.found.contains(id)) {
+            Some(ConnectionId(number)) if self.is_empty() => {
                 bail!("no connection {number}: the capture has no connections")
             }
-            Some(number) => bail!("no connection {number}: the highest number is {}", self.last),
+            Some(ConnectionId(number)) => {
+                bail!("no connection {number}: the highest number is {}", self.last)
+            }
             None => Ok(()),
         }
     }

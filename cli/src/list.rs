@@ -12,22 +12,15 @@ use rdmascope_present::column::{Columns, Subject};
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
-/// The engine configuration and the filters of a listing.
-pub(crate) struct Wanted {
-    /// The engine's configuration.
-    pub(crate) config: Config,
-    /// The connections and the span that the filters name.
-    pub(crate) scope: RequestedScope,
-}
-
-/// Reads the capture and writes lines of `columns` as events arrive. `write` passes the subject of
-/// a line to the rows. It is called with `None` after the last event.
+/// Reads the capture and writes lines of `columns` as events arrive. The capture must have `scope`.
+/// `write` passes the subject of a line to the rows. It is called with `None` after the last event.
 pub(crate) fn list<S: Subject>(
     input: &Input,
     (table, columns): (&Table, &'static Columns<S>),
+    needs: Config,
+    mut scope: RequestedScope,
     style: Style,
     out: &mut Out,
-    Wanted { config, mut scope }: Wanted,
     mut write: impl FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
 ) -> Result<Status, Failure> {
     let rows = table.rows(columns, style)?;
@@ -37,7 +30,7 @@ pub(crate) fn list<S: Subject>(
         }
         write(event, start, rows, out)
     };
-    let mut listing = Listing { rows, out, start: Time::default(), needs: config, write };
+    let mut listing = Listing { rows, out, start: Time::default(), needs, write };
     let ending = read(input, &mut listing)?;
     (listing.write)(None, listing.start, &mut listing.rows, listing.out)?;
     listing.rows.end(listing.out)?;

@@ -1,8 +1,8 @@
 //! `rdmascope packets`: one line per packet.
 
-use crate::filters::PacketArguments;
+use crate::filters::{PacketArguments, RequestedScope};
 use crate::input::Input;
-use crate::list::{Wanted, list};
+use crate::list::list;
 use crate::output::{Failure, Out, Status};
 use crate::table::{FieldName, Table, condition};
 use clap::Args;
@@ -41,12 +41,10 @@ pub(crate) fn run(command: &Packets, style: Style, out: &mut Out) -> Result<Stat
     list(
         &command.input,
         (&command.table, &PACKET),
+        Config { report_packets: true, ..Config::default() },
+        RequestedScope::new(&filter.connections, filter.span),
         style,
         out,
-        Wanted {
-            config: Config { report_packets: true, ..Config::default() },
-            scope: command.filter.requested_scope(),
-        },
         |event, start, rows, out| match event {
             Some(Event::Packet(packet)) if filter.matches(packet, start) => rows.row(packet, start, out),
             _ => Ok(()),

@@ -3,7 +3,7 @@
 //! The engine still reads the whole capture, so the part shows no gaps in place of other
 //! transactions. Events that do not belong to the part are dropped.
 
-use crate::filters::TransactionArguments;
+use crate::filters::{RequestedScope, TransactionArguments};
 use crate::input::{Input, listen};
 use crate::paths;
 use crate::table::expression_about;
@@ -129,7 +129,8 @@ impl Slice {
     ) -> Result<Slice> {
         let condition = condition.map(|text| Where::parse(text, &TRANSACTION)).transpose();
         let condition: Option<Where<Transaction>> = condition.context("--where")?;
-        let (filter, mut scope) = (arguments.filter(), arguments.requested_scope());
+        let filter = arguments.filter();
+        let mut scope = RequestedScope::new(&filter.connections, filter.span);
         let mut paths = match condition.as_ref().is_some_and(|condition| condition.uses_column("file")) {
             true => paths::follow(input),
             false => paths::for_filter(input, &filter),

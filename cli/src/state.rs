@@ -47,16 +47,17 @@ pub(crate) struct StateCommand {
 pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> Result<Status, Failure> {
     let rows = command.table.rows(&STATE, style)?;
     let is_text = command.table.format() == Format::Text;
+    let filter = command.filter.filter();
     let mut listing = Listing {
         states: States::default(),
         paths: match command.table.has("file") {
             true => paths::follow(&command.input),
             false => Paths::new(),
         },
-        scope: command.filter.requested_scope(),
+        scope: RequestedScope::new(&filter.connections, filter.span),
         lines: Lines {
             rows,
-            filter: command.filter.filter(),
+            filter,
             start: Time::default(),
             // The summary comes before the rows and is known only at the end.
             kept: is_text.then(Vec::new),

@@ -1,8 +1,8 @@
 //! `rdmascope transactions`: one line per RPC transaction.
 
-use crate::filters::TransactionArguments;
+use crate::filters::{RequestedScope, TransactionArguments};
 use crate::input::Input;
-use crate::list::{Wanted, list};
+use crate::list::list;
 use crate::output::{Failure, Out, Status};
 use crate::paths;
 use crate::table::{FieldName, Rows, Table, condition};
@@ -62,9 +62,10 @@ pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> Result
     list(
         &command.input,
         (&command.table, &TRANSACTION),
+        config,
+        RequestedScope::new(&filter.connections, filter.span),
         style,
         out,
-        Wanted { config, scope: command.filter.requested_scope() },
         |event, start, rows, out| match (&mut tally, event) {
             (None, Some(Event::Transaction(transaction))) => write(transaction, None, start, rows, out),
             (None, _) => Ok(()),

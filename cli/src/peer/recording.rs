@@ -59,12 +59,11 @@ pub(super) enum Use {
 pub(super) fn load(
     input: &Input,
     filter: &TransactionFilter,
-    scope: RequestedScope,
     most: u64,
     purpose: Use,
     out: &mut Out,
 ) -> io::Result<Result<Read, Status>> {
-    let checked = match read(input, filter, scope, most)? {
+    let checked = match read(input, filter, most)? {
         Ok((read, ending)) => {
             output::warn_of_cuts(&ending, out)?;
             let status = output::complain_of_troubles(&ending, out)?;
@@ -109,9 +108,9 @@ pub(super) fn load(
 pub(super) fn read(
     input: &Input,
     filter: &TransactionFilter,
-    mut scope: RequestedScope,
     most: u64,
 ) -> io::Result<Result<(Read, Ending)>> {
+    let mut scope = RequestedScope::new(&filter.connections, filter.span);
     let mut collector = Collector { most, ..Collector::default() };
     let mut paths = paths::for_filter(input, filter);
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };

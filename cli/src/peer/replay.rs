@@ -128,8 +128,7 @@ fn index_of(recording: &Recording, number: u64) -> Result<usize> {
 pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
     let purpose = Use::Calls { leave_out: command.leave_out };
-    let scope = command.filter.requested_scope();
-    let read = match recording::load(&command.input, &filter, scope, command.memory, purpose, out)? {
+    let read = match recording::load(&command.input, &filter, command.memory, purpose, out)? {
         Ok(read) => read,
         Err(status) => return Ok(status),
     };

@@ -27,16 +27,17 @@ use std::collections::HashSet;
 
 /// Shows the selected transaction.
 pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> Result<Status, Failure> {
+    let connection = command.connection.map(ConnectionId);
     let choice = match (command.transaction, command.xid) {
         (Some(number), _) => Choice::Number(number),
-        (None, xid) => Choice::Xid(Xid(xid.unwrap_or_default()), command.connection.map(ConnectionId)),
+        (None, xid) => Choice::Xid(Xid(xid.unwrap_or_default()), connection),
     };
     let mut found = Found::new(choice);
     let mut findings = Findings::new(Findings::ALL);
     let mut events = Events::default();
     let keep = Keep { steps: true, contents: true };
     let needs = Config { keep, ..findings.needs().and(events.needs()) };
-    let mut scope = RequestedScope::new(command.connection.as_slice(), Span::default());
+    let mut scope = RequestedScope::new(connection.as_slice(), Span::default());
     let mut paths = Paths::new();
     let ending = listen(&command.input, needs, |event, start| {
         scope.handle(&event);

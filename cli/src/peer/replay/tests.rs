@@ -4,7 +4,6 @@ mod conveyance;
 mod granted;
 
 use super::lines::Summary;
-use crate::filters::RequestedScope;
 use crate::input::{Input, listen};
 use crate::peer::recording::{self, Read};
 use rdmascope_analysis::filter::TransactionFilter;
@@ -42,7 +41,7 @@ fn sample(name: &str) -> Recording {
 fn read_sample(name: &str) -> Read {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{name}.pcap"));
     let input = Input::file(path, frame::Config::default().port);
-    let read = recording::read(&input, &TransactionFilter::default(), RequestedScope::default(), 1 << 30);
+    let read = recording::read(&input, &TransactionFilter::default(), 1 << 30);
     let (read, ending) = read.expect("there is no output").expect("it is a capture");
     recording::check(&read, &ending, false).expect("it can be replayed");
     read

@@ -1,7 +1,6 @@
 //! `peer serve --from`: answers as the responder of a capture did.
 
 use super::TOO_LONG;
-use crate::filters::RequestedScope;
 use crate::input::Input;
 use crate::output::{Out, Status};
 use crate::peer::recording::{self, Read};
@@ -27,8 +26,8 @@ impl Recorded {
     /// output.
     pub(super) fn read(path: &Path, most: u64, out: &mut Out) -> io::Result<Result<Recorded, Status>> {
         let input = Input::file(path.to_owned(), frame::Config::default().port);
-        let (all, scope) = (TransactionFilter::default(), RequestedScope::default());
-        let read = recording::load(&input, &all, scope, most, recording::Use::Answers, out)?;
+        let all = TransactionFilter::default();
+        let read = recording::load(&input, &all, most, recording::Use::Answers, out)?;
         Ok(read.map(|Read { recording, .. }| Recorded {
             responder: Responder::new(Arc::clone(&recording)),
             recording,
