@@ -255,14 +255,6 @@ const CYCLES: [(&str, &[&str]); 17] = [
         "iWARP is one of the headers, and both have the same consumer data",
         &["present/src/fields/headers.rs", "present/src/fields/iwarp.rs"],
     ),
-    (
-        "a page has sections, and these format numbers as the page does",
-        &[
-            "cli/src/export/html/kernel.rs",
-            "cli/src/export/html/page.rs",
-            "cli/src/export/html/capture_points.rs",
-        ],
-    ),
 ];
 
 #[test]

@@ -7,6 +7,7 @@
 
 mod capture_points;
 mod charts;
+mod connections;
 mod fields;
 mod findings;
 mod gather;
@@ -16,6 +17,7 @@ mod page;
 mod plot;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use self::page::Page;
 use crate::atomic_file::OutputFile;

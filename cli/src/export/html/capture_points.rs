@@ -1,6 +1,6 @@
 //! The figures of several capture points, as in `analyze`.
 
-use super::page::{duration, number};
+use super::values::{duration, number};
 use maud::{Markup, html};
 use rdmascope_analysis::capture_points::{EndToEnd, Split, Way};
 use rdmascope_present::page::capture_points::{clock_description, remarks, way_name};

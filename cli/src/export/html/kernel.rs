@@ -1,6 +1,6 @@
 //! The kernel traces compared with the packets, as in `analyze`.
 
-use super::page::{duration, number};
+use super::values::{duration, number};
 use maud::{Markup, html};
 use rdmascope_analysis::kernel::{Step, TraceResults};
 use rdmascope_present::page::kernel::Text;
