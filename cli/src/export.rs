@@ -18,12 +18,25 @@ pub(crate) use html::page;
 use pcapng::Pcapng;
 use rpc::Rpc;
 use std::io::{self, IsTerminal as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct Export {
     #[command(subcommand)]
     form: Form,
+}
+
+/// The output of an export to one file.
+#[derive(Args, Debug)]
+struct FileArguments {
+    /// Output file, or `-` for standard output
+    ///
+    /// The file appears when it is complete. It replaces an existing regular file and keeps its
+    /// mode.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    new_files: NewFiles,
 }
 
 /// The export formats.
@@ -105,16 +118,16 @@ impl Export {
             Form::Pcapng(pcapng) => {
                 paths.read(&pcapng.key);
                 paths.read(&pcapng.notes);
-                &pcapng.output
+                &pcapng.file.output
             }
             Form::Rpc(rpc) => {
                 // The messages are spooled to it.
                 paths.temporary(1);
-                &rpc.output
+                &rpc.file.output
             }
             Form::Html(html) => {
                 paths.read(&html.kernel);
-                &html.output
+                &html.file.output
             }
         };
         if output != Path::new("-") {
@@ -126,9 +139,9 @@ impl Export {
         match &self.form {
             #[cfg(feature = "parquet")]
             Form::Parquet(parquet) => parquet.new_files,
-            Form::Pcapng(pcapng) => pcapng.new_files,
-            Form::Rpc(rpc) => rpc.new_files,
-            Form::Html(html) => html.new_files,
+            Form::Pcapng(pcapng) => pcapng.file.new_files,
+            Form::Rpc(rpc) => rpc.file.new_files,
+            Form::Html(html) => html.file.new_files,
         }
     }
 }

@@ -20,10 +20,10 @@ mod tests;
 mod values;
 
 use self::page::Page;
+use super::FileArguments;
 use crate::atomic_file::OutputFile;
 use crate::input::{self, Audience, Input};
 use crate::kernel_trace::{self, GatheredTraces};
-use crate::mode::NewFiles;
 use crate::output::{self, Failure, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anyhow::{Context as _, Result, ensure};
@@ -67,14 +67,8 @@ const LADDERS: u8 = 10;
 pub(super) struct Html {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Output file, or `-` for standard output
-    ///
-    /// The file appears when it is complete. It replaces an existing regular file and keeps its
-    /// mode.
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: PathBuf,
     #[command(flatten)]
-    pub(super) new_files: NewFiles,
+    pub(super) file: FileArguments,
     /// Number of slowest transactions, and of failed transactions, to draw
     #[arg(long, value_name = "N", default_value_t = LADDERS, value_parser = clap::value_parser!(u8).range(..=100))]
     ladders: u8,
@@ -89,7 +83,7 @@ pub(super) struct Html {
 
 /// Writes the report.
 pub(super) fn run(command: &mut Html, out: &mut Out) -> Result<Status, Failure> {
-    let Html { input, output, ladders, kernel, slice, .. } = command;
+    let Html { input, file: FileArguments { output, .. }, ladders, kernel, slice } = command;
     let traces = kernel_trace::read(kernel)?;
     input.keep()?;
     let (slice, captured) = slice.of(input, Records::Known)?;

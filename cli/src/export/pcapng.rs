@@ -10,11 +10,10 @@ mod comments;
 mod facts;
 mod noted;
 
-use super::pcapng_to;
+use super::{FileArguments, pcapng_to};
 use crate::bulk;
 use crate::capture_points::With;
 use crate::input::{self, Audience, Input};
-use crate::mode::NewFiles;
 use crate::output::{self, Failure, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anonymized::Anonymized;
@@ -44,14 +43,8 @@ use std::path::PathBuf;
 pub(super) struct Pcapng {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Output file, or `-` for standard output
-    ///
-    /// The file appears when it is complete. It replaces an existing regular file and keeps its
-    /// mode.
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: PathBuf,
     #[command(flatten)]
-    pub(super) new_files: NewFiles,
+    pub(super) file: FileArguments,
     /// Omit the payload of RDMA Writes and RDMA Reads
     ///
     /// Headers, Sends and messages in chunks are kept, and so are packets whose content is
@@ -103,7 +96,7 @@ Examples:
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> Result<Status, Failure> {
-    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key, notes, .. } = command;
+    let Pcapng { input, file, cut_bulk, no_comments, slice, anonymize, key, notes } = command;
     let form =
         Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
     if form.has_comments || form.is_anonymous || notes.is_some() {
@@ -113,7 +106,7 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> Result<Status, Failure
     let input = captured.input();
     let key = anonymize.then(|| anonymized::key(key.as_deref())).transpose()?;
     let noted = notes.as_deref().map_or(Ok(Noted::default()), |path| Noted::read(path, input))?;
-    let ending = pcapng_to(output, input, out, |out| match key {
+    let ending = pcapng_to(&file.output, input, out, |out| match key {
         Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, noted, out)),
         None => write(input, form, slice, noted, out),
     })?;

@@ -9,9 +9,8 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use super::pcapng_to;
+use super::{FileArguments, pcapng_to};
 use crate::input::{Input, listen};
-use crate::mode::NewFiles;
 use crate::output::{self, Failure, Out, Status, notify};
 use crate::slice::{Records, SliceArguments};
 use anyhow::{Context, Result};
@@ -29,21 +28,14 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IntoInnerError, Read as _, Seek as _, SeekFrom, Write};
-use std::path::PathBuf;
 use streams::Streams;
 
 #[derive(Args, Debug)]
 pub(super) struct Rpc {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Output file, or `-` for standard output
-    ///
-    /// The file appears when it is complete. It replaces an existing regular file and keeps its
-    /// mode.
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: PathBuf,
     #[command(flatten)]
-    pub(super) new_files: NewFiles,
+    pub(super) file: FileArguments,
     #[command(flatten)]
     slice: SliceArguments,
 }
@@ -57,7 +49,7 @@ Examples:
 
 /// Writes the messages.
 pub(super) fn run(command: &Rpc, out: &mut Out) -> Result<Status, Failure> {
-    let (ending, left_out) = pcapng_to(&command.output, &command.input, out, |out| write(command, out))?;
+    let (ending, left_out) = pcapng_to(&command.file.output, &command.input, out, |out| write(command, out))?;
     left_out.report();
     Ok(output::report_ending(&ending, out)?)
 }

@@ -1,5 +1,5 @@
 use super::streams::Streams;
-use super::{LeftOut, Message, Rpc, gather, write};
+use super::{FileArguments, LeftOut, Message, Rpc, gather, write};
 use crate::input::{Input, listen};
 use crate::mode::NewFiles;
 use crate::slice::SliceArguments;
@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 
 fn command(path: PathBuf) -> Rpc {
     let input = Input::file(path, frame::Config::default().port);
-    Rpc { input, output: "-".into(), new_files: NewFiles::default(), slice: SliceArguments::default() }
+    let file = FileArguments { output: "-".into(), new_files: NewFiles::default() };
+    Rpc { input, file, slice: SliceArguments::default() }
 }
 
 /// Runs the command and writes its output to a file.
