@@ -32,7 +32,7 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::check::{write_rule, write_rules};
+use rdmascope_present::check::{Kept, write_rule, write_rules};
 use rdmascope_present::columns::{FINDING, RULE};
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::Style;
@@ -384,6 +384,17 @@ impl Check {
             "--each needs --format jsonl: tables have no column for the file"
         );
         Ok(())
+    }
+
+    /// An empty collection of the findings to show at the end.
+    fn kept(&self) -> Kept {
+        /// Default number of lines per rule.
+        const SHOWN: usize = 10;
+        match self.most {
+            None => Kept::folding(SHOWN),
+            Some(0) => Kept::new(usize::MAX),
+            Some(most) => Kept::new(most),
+        }
     }
 
     /// Maximum number of findings per rule in output for programs.

@@ -1,7 +1,6 @@
 //! JUnit XML for CI systems: one test suite per capture, with a test case per rule and per policy
 //! entry.
 
-use super::text::SHOWN;
 use super::{Check, NO_CONNECTION, NO_RPCRDMA, Taker};
 use crate::junit::{Case, END, Fault, Layout, Outcome, begin, suite};
 use crate::output::{Out, warn_of_cuts};
@@ -43,12 +42,7 @@ pub(super) struct Junit<'a, 'b> {
 
 impl<'a, 'b> Junit<'a, 'b> {
     pub(super) fn new(command: &'a Check, report: &'a mut Report<'b>) -> Junit<'a, 'b> {
-        let kept = match command.most {
-            None => Kept::folding(SHOWN),
-            Some(0) => Kept::new(usize::MAX),
-            Some(most) => Kept::new(most),
-        };
-        Junit { command, kept, report }
+        Junit { command, kept: command.kept(), report }
     }
 }
 

@@ -21,9 +21,6 @@ pub(super) struct Text<'a> {
     out: &'a mut Out,
 }
 
-/// Default number of lines per rule.
-pub(super) const SHOWN: usize = 10;
-
 impl<'a> Text<'a> {
     pub(super) fn new(
         command: &'a Check,
@@ -31,12 +28,7 @@ impl<'a> Text<'a> {
         screen: Screen,
         out: &'a mut Out,
     ) -> Text<'a> {
-        let kept = match command.most {
-            None => Kept::folding(SHOWN),
-            Some(0) => Kept::new(usize::MAX),
-            Some(most) => Kept::new(most),
-        };
-        Text { command, index, screen, kept, out }
+        Text { command, index, screen, kept: command.kept(), out }
     }
 }
 
