@@ -167,6 +167,14 @@ fn pcapng_to<T>(
     Ok(written)
 }
 
+/// The first `most` characters of a text, and an ellipsis if it is longer.
+fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Runs the export.
 pub(crate) fn run(command: &mut Export, out: &mut Out) -> Result<Status, Failure> {
     match &mut command.form {

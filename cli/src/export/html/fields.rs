@@ -1,5 +1,6 @@
 //! The fields of the drawn calls and replies, collapsed below their ladders.
 
+use crate::export::beginning;
 use maud::{Markup, html};
 use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::transaction::Transaction;
@@ -82,21 +83,13 @@ fn gather<'f>(field: &'f Field, depth: usize, room: usize, rows: &mut Vec<(usize
 fn row(depth: usize, field: &Field) -> Markup {
     html! {
         div class={ "d" (depth.min(DEEPEST)) } {
-            b { (beginning(&field.name)) }
+            b { (beginning(&field.name, LONGEST)) }
             " "
-            span class=[field.stop.is_some().then_some("bad")] { (beginning(&field.shown())) }
+            span class=[field.stop.is_some().then_some("bad")] { (beginning(&field.shown(), LONGEST)) }
             @if let Some(range) = field.range.as_ref().filter(|range| !range.is_empty()) {
                 " " i { (range.start) @if range.len() > 1 { "\u{2013}" (range.end - 1) } }
             }
         }
-    }
-}
-
-/// The beginning of a text that may be long.
-fn beginning(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

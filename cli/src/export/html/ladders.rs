@@ -3,6 +3,7 @@
 
 use super::Drawing;
 use super::plot::{Units, drawing};
+use crate::export::beginning;
 use core::fmt::{self, Display};
 use core::iter;
 use maud::{Markup, html};
@@ -46,7 +47,7 @@ pub(super) fn broken(
 ) -> Markup {
     html! {
         figure class="ladder" id={ "transaction-" (transaction.number) } {
-            figcaption { (caption(transaction, Some(reason), drawing.remarks(transaction))) }
+            figcaption { (caption(transaction, Some(reason), &drawing.remarks(transaction))) }
             (draw(transaction, ladder, &drawing.findings))
             @if let Some(fields) = drawing.fields(transaction) { (fields) }
         }
@@ -63,7 +64,7 @@ pub(super) fn slow(
     let id = (!is_broken).then(|| format!("transaction-{}", transaction.number));
     html! {
         figure class="ladder" id=[id] {
-            figcaption { (caption(transaction, None, drawing.remarks(transaction))) }
+            figcaption { (caption(transaction, None, &drawing.remarks(transaction))) }
             @if is_broken {
                 p { a href={ "#transaction-" (transaction.number) } { "Drawn among the broken transactions" } }
             } @else {
@@ -90,7 +91,9 @@ impl fmt::Display for ReasonText<'_> {
 }
 
 /// The caption of a transaction.
-fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: String) -> Markup {
+fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: &str) -> Markup {
+    // A COMPOUND has any number of operations.
+    const LONGEST_REMARKS: usize = 600;
     let messages = transaction.messages();
     html! {
         "#" (transaction.number) " " (Maybe(Protocol::of(transaction))) " " (Label::of(transaction))
@@ -102,18 +105,8 @@ fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: String) -
             @for (message, before) in messages.zip([", frames ", " to "]) { (before) (message.first.frame) }
             ", status " (Ending(transaction))
         }
-        span class="note" { (beginning(remarks)) }
+        span class="note" { (beginning(remarks, LONGEST_REMARKS)) }
     }
-}
-
-/// The beginning of a text that may be long: a COMPOUND has any number of operations.
-fn beginning(mut text: String) -> String {
-    const LONGEST: usize = 600;
-    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
-        text.truncate(end);
-        text.push('\u{2026}');
-    }
-    text
 }
 
 /// The packets of a ladder as arrows between the sides, with their texts.

@@ -1,5 +1,6 @@
 //! A one-line summary of the main fields of a call or a reply: those of the principal operation.
 
+use crate::export::beginning;
 use core::fmt::Write as _;
 use rdmascope_analysis::names::Label;
 use rdmascope_dissector::transaction::Transaction;
@@ -53,7 +54,7 @@ fn line(fields: &[Field], transaction: u64) -> Box<str> {
         named += 1;
         let separator = if text.is_empty() { "" } else { ", " };
         // Writing to a string does not fail.
-        let _ = write!(text, "{separator}{} {}", field.name, beginning(&field.shown()));
+        let _ = write!(text, "{separator}{} {}", field.name, beginning(&field.shown(), LONGEST_VALUE));
     });
     if further > 0 {
         let _ = write!(text, ", further fields: `rdmascope show FILE --transaction {transaction}`");
@@ -75,13 +76,6 @@ fn each(fields: &[Field], see: &mut impl FnMut(&Field)) {
             (false, true) => see(field),
             (false, false) => each(&field.children, see),
         }
-    }
-}
-
-fn beginning(value: &str) -> String {
-    match value.char_indices().nth(LONGEST_VALUE) {
-        Some((end, _)) => format!("{}\u{2026}", &value[..end]),
-        None => value.to_owned(),
     }
 }
 
