@@ -9,7 +9,7 @@ use crate::inject::Inject;
 use crate::marks::Marks;
 use crate::packets::Packets;
 use crate::rows::{Row, Sort};
-use crate::session::{Session, Snapshot};
+use crate::session::{Progress, Session, Snapshot};
 use crate::show::{Show, Step};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::record::Time;
@@ -285,6 +285,11 @@ impl State {
             files: files.into(),
             ..State::default()
         }
+    }
+
+    /// Whether the capture is live.
+    pub fn is_live(&self) -> bool {
+        self.session.progress == Progress::Live
     }
 
     /// The cursor of the view.

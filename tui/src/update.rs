@@ -3,27 +3,31 @@
 mod back;
 mod inject;
 mod marks;
+mod moment;
 mod mouse;
 mod packets;
 mod prompt;
+mod requests;
 mod search;
 
-use crate::analysis::{Answer, Named, PacketSet, Request};
+use crate::analysis::{Answer, PacketSet, Request};
 use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
 use crate::filter::Filter;
 use crate::inject::{Order, Ran, Update};
 use crate::keys::{self, Action, KEYS};
-use crate::rows::{Row, Rows, Sort};
+use crate::rows::{Rows, Sort};
 use crate::session::{Batch, Progress};
 use crate::show::{Show, Step};
-use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
+use crate::state::{BytesOf, Over, Prompt, Purpose, State};
 use crate::view::{self, Target, VIEWS};
 use back::back;
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
+use moment::seek;
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_analysis::units::Counted;
 use rdmascope_present::notes::Note;
+use requests::{kind, look_at_charts, look_at_chosen, look_at_report, send_request};
 use std::path::PathBuf;
 
 /// An input of [`update`].
@@ -91,7 +95,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
         Message::Key(key) => press(state, key, &mut effects),
         Message::Mouse(event) => mouse::mouse(state, event, &mut effects),
         Message::Resize(width, height) => state.size = (width, height),
-        Message::Tick(nanoseconds) => tick(state, nanoseconds, &mut effects),
+        Message::Tick(nanoseconds) => moment::tick(state, nanoseconds, &mut effects),
         Message::Batch(batch) => take(state, *batch),
         // A request that failed before is sent again.
         Message::Stored => {
@@ -145,30 +149,6 @@ fn take(state: &mut State, mut batch: Batch) {
     {
         state.clock = now.time.unwrap_or(state.session.start);
         state.moment = now;
-    }
-}
-
-/// The kind of a request. At most one request of each kind is unanswered.
-const fn kind(request: &Request) -> usize {
-    match request {
-        Request::Seek(_) => 0,
-        Request::Exchange(_) => 1,
-        Request::Frame(_) => 2,
-        Request::Save(..) => 3,
-        Request::Packets(..) => 4,
-        Request::Find(..) => 5,
-        Request::Report(_) => 6,
-    }
-}
-
-/// Sends a request, or keeps it until the previous one is answered. Only the latest one is kept.
-fn send_request(state: &mut State, request: Request, effects: &mut Vec<Effect>) {
-    let kind = kind(&request);
-    if state.pending[kind].is_some() {
-        state.next[kind] = Some(request);
-    } else {
-        state.pending[kind] = Some(request.clone());
-        effects.push(Effect::Request(request));
     }
 }
 
@@ -227,104 +207,6 @@ fn handle_answer(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
     }
     if let Some(next) = state.next[kind].take() {
         send_request(state, next, effects);
-    }
-}
-
-/// Goes to a moment.
-fn seek(state: &mut State, moment: Moment, effects: &mut Vec<Effect>) {
-    state.follows = false;
-    let moment = match moment {
-        Moment::Time(time) => {
-            let (start, end) = state.session.span();
-            state.clock = time.min(end).max(start);
-            Moment::Time(state.clock)
-        }
-        Moment::Record(number) => {
-            if state.show == Show::Packets {
-                packets::select(state, number);
-            }
-            moment
-        }
-    };
-    send_request(state, Request::Seek(moment), effects);
-}
-
-fn tick(state: &mut State, nanoseconds: u64, effects: &mut Vec<Effect>) {
-    if !state.plays || state.pending[0].is_some() {
-        return;
-    }
-    let (start, end) = state.session.span();
-    let (speed, _) = SPEEDS[state.speed];
-    let by = match speed {
-        // The whole capture in about ten seconds, whatever its length.
-        u64::MAX => end.since(start) / 600 + 1,
-        speed => (u128::from(speed) * u128::from(nanoseconds) / 1_000_000_000) as u64,
-    };
-    state.clock = state.clock.max(start).plus(by);
-    if state.clock >= end {
-        state.clock = end;
-        state.plays = false;
-    }
-    let clock = state.clock;
-    seek(state, Moment::Time(clock), effects);
-}
-
-/// Requests the selected transaction if it is visible.
-fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
-    let is_seen = matches!(state.show, Show::Exchange | Show::Bytes)
-        || state.show == Show::Transactions && state.areas().detail.is_some();
-    if state.show == Show::Transactions || state.chosen.is_none() {
-        state.chosen = state.row().map(|row| row.number).or(state.chosen);
-    }
-    let shown = state.exchange.as_ref().map(|one| one.transaction.number);
-    let (true, Some(number)) = (is_seen, state.chosen) else { return };
-    if shown == Some(number) {
-        return;
-    }
-    if let Some(index) = state.session.place(number) {
-        let Row { first, ended, .. } = state.session.rows[index];
-        let request = Request::Exchange(Named { number, first, ended });
-        if state.pending[1].as_ref() != Some(&request) && state.failed != Some(number) {
-            send_request(state, request, effects);
-        }
-    }
-}
-
-/// Requests the data of charts if they are visible and out of date.
-fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
-    /// Up to this number, rows take a few milliseconds. Beyond it, the data is computed again when
-    /// a sixteenth of the rows is new, or when the last one has arrived.
-    const FEW: usize = 1 << 15;
-    if state.show != Show::Charts || state.charting.is_some() {
-        return;
-    }
-    let rows = &state.session.rows;
-    let wanted = Wanted {
-        rows: rows.len(),
-        span: state.session.span(),
-        at: state.cursor().top,
-        columns: view::charts::columns(state.size.0),
-    };
-    let current = state.figures.as_ref().and_then(|figures| figures.wanted);
-    let is_current = |current: Wanted| {
-        let is_same = (current.at, current.columns) == (wanted.at, wanted.columns);
-        let is_growing = matches!(state.session.progress, Progress::Reading(..) | Progress::Live);
-        let waits = is_growing && rows.len() > FEW && (rows.len() - current.rows) * 16 < rows.len();
-        current == wanted || is_same && waits
-    };
-    if !current.is_some_and(is_current) {
-        state.charting = Some(wanted);
-        effects.push(Effect::Chart(wanted, rows.clone()));
-    }
-}
-
-/// Requests the report for the width of the screen if it is visible.
-fn look_at_report(state: &mut State, effects: &mut Vec<Effect>) {
-    let width = state.size.0.max(1);
-    let request = Request::Report(width);
-    let is_wanted = state.show == Show::Report && state.session.has_report && state.session.report.0 != width;
-    if is_wanted && state.pending[kind(&request)].as_ref() != Some(&request) {
-        send_request(state, request, effects);
     }
 }
 
@@ -429,54 +311,19 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             (Show::Report, Some(other)) => other.has_all = !other.has_all,
             _ => {}
         },
-        Action::Play => play(state, effects),
-        Action::StepRecord(on) => {
-            let record = state.heading();
-            let to = if on { record.saturating_add(1) } else { record.saturating_sub(1) };
-            seek(state, Moment::Record(to.min(state.session.records())), effects);
-        }
-        Action::StepTransaction(on) => {
-            let ends = state.session.rows.iter().map(|row| row.ended);
-            step(state, nearest(ends, state.heading(), on), "transaction", effects);
-        }
-        Action::StepFound(on) => {
-            let events = state.session.events.iter().filter_map(|event| event.frames[0]);
-            let findings = state.session.findings.iter().filter(|found| found.allowance.is_none());
-            let findings = findings.map(|found| found.record);
-            let to = nearest(events.chain(findings), state.heading(), on);
-            step(state, to, "finding or event", effects);
-        }
-        Action::StepSlow(on) => {
-            let slow = state.slow().unwrap_or(u64::MAX);
-            let heading = state.heading();
-            let (to, row) = {
-                let is_slow = |row: &&Row| row.latency.is_some_and(|latency| latency >= slow);
-                let rows = state.session.rows.iter().filter(is_slow);
-                let to = nearest(rows.clone().map(|row| row.ended), heading, on);
-                (to, rows.clone().find(|row| Some(row.ended) == to).map(|row| row.number))
-            };
-            if let Some(number) = row {
-                choose(state, number);
-            }
-            step(state, to, "slow call", effects);
-        }
-        Action::Speed(faster) => {
-            let most = SPEEDS.len() - 1;
-            state.speed = if faster { (state.speed + 1).min(most) } else { state.speed.saturating_sub(1) };
-            state.notice = Some(format!("speed {}", SPEEDS[state.speed].1));
-        }
+        Action::Play => moment::play(state, effects),
+        Action::StepRecord(on) => moment::step_record(state, on, effects),
+        Action::StepTransaction(on) => moment::step_transaction(state, on, effects),
+        Action::StepFound(on) => moment::step_found(state, on, effects),
+        Action::StepSlow(on) => moment::step_slow(state, on, effects),
+        Action::Speed(faster) => moment::change_speed(state, faster),
         Action::Jump => begin_prompt(state, Purpose::Jump, ""),
         Action::MomentOf => {
             if let Some(record) = state.pane().selection(state).record {
                 seek(state, Moment::Record(record), effects);
             }
         }
-        Action::Follow => {
-            state.plays = false;
-            let records = state.session.records();
-            seek(state, Moment::Record(records), effects);
-            state.follows = true;
-        }
+        Action::Follow => moment::follow(state, effects),
         Action::CopyCommand => copy(state, Some(state.pane().selection(state).command), effects),
         Action::CopyValue => copy(state, state.pane().selection(state).value, effects),
         Action::Glossary => begin_prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
@@ -707,41 +554,5 @@ fn check_connection(state: &State, highest: Option<u32>) -> Result<(), String> {
             Err(format!("no connection {highest}: the highest number is {last}"))
         }
         _ => Ok(()),
-    }
-}
-
-fn play(state: &mut State, effects: &mut Vec<Effect>) {
-    state.plays = !state.plays;
-    if !state.plays {
-        return;
-    }
-    let (start, end) = state.session.span();
-    // From the end, it plays from the beginning.
-    if state.follows || state.moment.time.is_none() || state.clock >= end {
-        state.clock = start;
-        seek(state, Moment::Record(0), effects);
-    }
-}
-
-/// The nearest of these records after `from`, or before it.
-fn nearest(records: impl Iterator<Item = u64>, from: u64, on: bool) -> Option<u64> {
-    if on {
-        records.filter(|record| *record > from).min()
-    } else {
-        records.filter(|record| *record < from).max()
-    }
-}
-
-fn step(state: &mut State, to: Option<u64>, noun: &str, effects: &mut Vec<Effect>) {
-    match to {
-        Some(record) => seek(state, Moment::Record(record), effects),
-        None => state.notice = Some(format!("no further {noun} in this direction")),
-    }
-}
-
-impl State {
-    /// Whether the capture is live.
-    pub fn is_live(&self) -> bool {
-        self.session.progress == Progress::Live
     }
 }
