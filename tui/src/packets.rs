@@ -1,16 +1,16 @@
 //! Packets as rows, and the filter of their list: the filters of the command line without their
 //! dashes, words to find, or an expression as for `--where`.
 
+use crate::rows::{SEPARATOR, joined};
 use rdmascope_analysis::filter::{OpcodeFilter, PacketFilter, PsnRange, parse_number};
 use rdmascope_analysis::time::{Moment, ParseError, Zone};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::column::{Setting, TextTable, Tint};
+use rdmascope_present::column::{TextTable, Tint};
 use rdmascope_present::columns::PACKET;
 use rdmascope_present::did_you_mean::known;
 use rdmascope_present::expression::Where;
-use rdmascope_present::text::Style;
 use rdmascope_wire::Qpn;
 
 /// The names of filters, and a description of their values.
@@ -23,9 +23,6 @@ pub const NAMES: [(&str, &str); 7] = [
     ("until=", "as for since"),
     ("all", "also records without an RDMA packet"),
 ];
-
-/// Separates the cells of a row.
-const SEPARATOR: char = '\u{1f}';
 
 /// A packet of the list.
 #[derive(Clone, Debug)]
@@ -79,24 +76,14 @@ impl Default for PacketTable {
 impl PacketTable {
     /// The row of a packet of a capture that starts at `start`.
     pub fn row(&self, packet: &Packet<'_>, start: Time) -> PacketRow {
-        let (mut cells, mut tint) = (String::new(), Tint::Plain);
-        let setting = Setting { start, style: Style::default() };
-        for (index, (cell, of_cell)) in self.0.cells(packet, setting).enumerate() {
-            if index > 0 {
-                cells.push(SEPARATOR);
-            }
-            cells.push_str(cell.trim());
-            if of_cell != Tint::Plain {
-                tint = of_cell;
-            }
-        }
+        let (cells, tint) = joined(&self.0, packet, start);
         PacketRow {
             number: packet.record.number,
             time: packet.record.time,
             connection: packet.connection,
             transaction: None,
             tint,
-            cells: cells.into(),
+            cells,
         }
     }
 
