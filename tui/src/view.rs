@@ -150,7 +150,7 @@ pub(crate) fn dash(state: &State) -> &'static str {
 
 /// Draws the title line of a pane.
 pub(crate) fn title(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, is_active: bool) {
-    let style = if is_active { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
+    let style = if is_active { Style::new().bold() } else { Style::new() };
     let dash = dash(state);
     let rest = usize::from(area.width).saturating_sub(words.chars().count() + 4);
     let line = format!("{dash} {words} {}", dash.repeat(rest + 1));
@@ -203,7 +203,7 @@ pub(crate) fn scroll_mark(state: &State, buffer: &mut Buffer, area: Rect, hidden
     let width = mark.chars().count() as u16;
     let area = area.intersection(buffer.area);
     if area.height > 0 && width < area.width {
-        buffer.set_string(area.right() - width, area.y, mark, Style::new().add_modifier(Modifier::BOLD));
+        buffer.set_string(area.right() - width, area.y, mark, Style::new().bold());
     }
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn colour_of(state: &State, level: Level, verdict: Verdict) -> Style 
 
 /// The style of failures.
 pub(crate) fn red(state: &State) -> Style {
-    if state.look.colour { Style::new().fg(Color::Red) } else { Style::new().add_modifier(Modifier::BOLD) }
+    if state.look.colour { Style::new().fg(Color::Red) } else { Style::new().bold() }
 }
 
 /// The style of entries that deserve attention.
@@ -261,7 +261,7 @@ pub(crate) fn yellow(state: &State) -> Style {
 
 /// The style of entries that are less important, or that have not begun.
 pub(crate) fn dim() -> Style {
-    Style::new().add_modifier(Modifier::DIM)
+    Style::new().dim()
 }
 
 /// `text` in exactly `width` columns; longer text ends with an ellipsis.

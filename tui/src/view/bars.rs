@@ -8,7 +8,7 @@ use crate::show::Show;
 use crate::state::{Purpose, SPEEDS, State};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use rdmascope_analysis::report::Harm;
@@ -18,10 +18,8 @@ use rdmascope_dissector::record::Time;
 /// Draws the title, the totals and the progress.
 pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let session = &state.session;
-    let mut spans = vec![
-        Span::styled(" rdmascope ", Style::new().add_modifier(Modifier::BOLD)),
-        Span::raw(format!(" {}  ", session.title)),
-    ];
+    let mut spans =
+        vec![Span::styled(" rdmascope ", Style::new().bold()), Span::raw(format!(" {}  ", session.title))];
     if session.progress == Progress::Nothing {
         return frame.render_widget(Paragraph::new(Line::from(spans)), area);
     }
@@ -55,7 +53,7 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
             let percent = (u128::from(*read) * 100 / u128::from(*size)).min(100);
             spans.push(Span::styled(format!("reading {percent} %"), dim()));
         }
-        Progress::Live => spans.push(Span::styled("live", Style::new().add_modifier(Modifier::BOLD))),
+        Progress::Live => spans.push(Span::styled("live", Style::new().bold())),
         Progress::Ended | Progress::Nothing => {}
         Progress::Failed(error) => spans.push(Span::styled(error.clone(), red(state))),
     }
@@ -101,8 +99,7 @@ pub(super) fn tabs(state: &State, frame: &mut Frame<'_>, area: Rect) {
         end > usize::from(area.width)
     }];
     let spans = names.into_iter().map(|(show, name, _)| {
-        let style =
-            if show == state.show { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let style = if show == state.show { Style::new().reversed() } else { Style::new() };
         Span::styled(name, style)
     });
     frame.render_widget(Paragraph::new(Line::from_iter(spans)), area);
@@ -178,7 +175,7 @@ pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
                 *cell = ('!', red(state));
             }
         }
-        cells[column(time)] = (if unicode { '█' } else { '#' }, Style::new().add_modifier(Modifier::BOLD));
+        cells[column(time)] = (if unicode { '█' } else { '#' }, Style::new().bold());
         spans.extend(cells.into_iter().map(|(cell, style)| Span::styled(cell.to_string(), style)));
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
@@ -201,8 +198,7 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
             Purpose::Notes => ("save the notes as: ", ""),
             Purpose::Export => ("write the page as: ", "  (a new file; HTML)"),
         };
-        let mut spans =
-            vec![Span::styled(name, Style::new().add_modifier(Modifier::BOLD)), Span::raw(&*prompt.text)];
+        let mut spans = vec![Span::styled(name, Style::new().bold()), Span::raw(&*prompt.text)];
         let x = (name.len() + unicode_width::UnicodeWidthStr::width(&*prompt.text)) as u16;
         match &state.notice {
             Some(error) => spans.push(Span::styled(format!("   {error}"), red(state))),
@@ -237,10 +233,7 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
         let width = binding.keys[0].len() + hint.len() + 3;
         if wanted && (last(binding.hint) || width <= room) {
             room = room.saturating_sub(if last(binding.hint) { 0 } else { width });
-            spans.push(Span::styled(
-                format!(" {}", binding.keys[0]),
-                Style::new().add_modifier(Modifier::BOLD),
-            ));
+            spans.push(Span::styled(format!(" {}", binding.keys[0]), Style::new().bold()));
             spans.push(Span::raw(format!(" {hint} ")));
         }
     }

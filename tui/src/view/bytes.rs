@@ -7,7 +7,7 @@ use crate::state::{BytesOf, State};
 use core::ops::{Range, RangeInclusive};
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rdmascope_dissector::transaction::Part;
 use rdmascope_present::fields::{Field, rpc};
@@ -36,7 +36,7 @@ impl Pane for Bytes {
             let text = format!("{indent}{sign}{}{separator}{}", field.name, field.value);
             let style = match field.has_children {
                 _ if field.is_stop => super::red(state),
-                true => Style::new().add_modifier(Modifier::BOLD),
+                true => Style::new().bold(),
                 false => Style::new(),
             };
             Line::from(Span::styled(fitted(state, &text, width, false), style))
@@ -246,7 +246,7 @@ const ROW: usize = 16;
 fn rows(state: &State) -> Vec<Line<'static>> {
     let Some(shown) = shown(state) else { return Vec::new() };
     let lit = field_of_chosen(state).and_then(|field| field.range).unwrap_or(0..0);
-    let light = Style::new().add_modifier(Modifier::REVERSED);
+    let light = Style::new().reversed();
     let row = |(index, bytes): (usize, &[u8])| {
         let mut spans = vec![Span::styled(format!("{:04x}  ", index * ROW), super::dim())];
         let mut text = Vec::new();

@@ -8,7 +8,7 @@ use crate::show::Show;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
@@ -63,8 +63,7 @@ impl Pane for Charts {
         let first = at.saturating_sub(usize::from(right.height) / 2);
         let lines = names.iter().enumerate().skip(first);
         let lines = lines.take(usize::from(right.height)).map(|(index, (of, count))| {
-            let style =
-                if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+            let style = if index == at { Style::new().reversed() } else { Style::new() };
             Line::from(Span::styled(
                 format!(" {} {:>8}", fitted(state, &of.to_string(), 16, false), Number(*count).to_string()),
                 style,

@@ -6,7 +6,7 @@ use crate::state::State;
 use core::ops::Range;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Text};
 use rdmascope_analysis::events::SessionEvent;
 use rdmascope_conformance::Finding;
@@ -27,7 +27,7 @@ impl Pane for Exchange {
             );
         }
         let chosen = state.cursor().at;
-        let style = Style::new().add_modifier(Modifier::REVERSED);
+        let style = Style::new().reversed();
         let text: Text<'_> = lines(state, area.width)
             .into_iter()
             .map(|(rung, line)| if rung == Some(chosen) { line.patch_style(style) } else { line })

@@ -11,7 +11,7 @@ use crate::inject::{Arrow, Entry, Inject, Plan, Ran};
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rdmascope_analysis::units::{Duration, Plain};
 use rdmascope_present::screen::wrapped;
@@ -40,7 +40,7 @@ impl Pane for Injection {
             let entry = &entries[index];
             let (verdict, style) = match &ran[index] {
                 _ if inject.is_running(index) && inject.is_stopping => ("stopping", dim()),
-                _ if inject.is_running(index) => ("runs", Style::new().add_modifier(Modifier::BOLD)),
+                _ if inject.is_running(index) => ("runs", Style::new().bold()),
                 _ if queue.contains(&index) => ("waits", dim()),
                 Some(Ok(ran)) if ran.is_violation => (&*ran.verdict, red(state)),
                 Some(Ok(ran)) => (&*ran.verdict, Style::new()),

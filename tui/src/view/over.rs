@@ -6,7 +6,7 @@ use crate::keys::{Action, Group, KEYS};
 use crate::state::{Over, Prompt, Purpose, State};
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph};
 use rdmascope_present::glossary;
@@ -99,7 +99,7 @@ fn boxed_part<'a>(state: &State, title: &'a str, hidden: (usize, usize)) -> Bloc
 }
 
 fn boxed<'a>(state: &State, title: &'a str) -> Block<'a> {
-    let title = Span::styled(format!(" {title} "), Style::new().add_modifier(Modifier::BOLD));
+    let title = Span::styled(format!(" {title} "), Style::new().bold());
     let border = if state.look.unicode {
         ratatui::symbols::border::PLAIN
     } else {
@@ -132,10 +132,9 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
     frame.render_widget(ratatui::widgets::Clear, place);
     let width = choices.iter().map(|choice| choice.word.len()).max().unwrap_or(0);
     let lines = choices.iter().enumerate().skip(first).take(seen).map(|(index, choice)| {
-        let style =
-            if index == prompt.at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let style = if index == prompt.at { Style::new().reversed() } else { Style::new() };
         Line::from(vec![
-            Span::styled(format!("{:width$}", choice.word), style.add_modifier(Modifier::BOLD)),
+            Span::styled(format!("{:width$}", choice.word), style.bold()),
             Span::styled(format!("  {}", choice.help), style),
         ])
     });
@@ -164,7 +163,7 @@ fn captures(state: &State, frame: &mut Frame<'_>, at: usize) {
     let seen = usize::from(height.saturating_sub(2)).max(1);
     let first = at.saturating_sub(seen - 1);
     let lines = state.captures.iter().enumerate().skip(first).take(seen).map(|(index, name)| {
-        let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let style = if index == at { Style::new().reversed() } else { Style::new() };
         Line::from(Span::styled(super::fitted(state, name, 74, false), style))
     });
     let hidden = (first, state.captures.len().saturating_sub(first + seen));
@@ -179,7 +178,7 @@ fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
         if !lines.is_empty() {
             lines.push(Line::default());
         }
-        lines.push(Line::from(Span::styled(group.title(), Style::new().add_modifier(Modifier::BOLD))));
+        lines.push(Line::from(Span::styled(group.title(), Style::new().bold())));
         for binding in KEYS.iter().filter(|binding| binding.group == group) {
             lines.push(Line::from(vec![
                 Span::raw(format!("  {:18}", binding.keys.join(", "))),

@@ -141,13 +141,13 @@ fn verdict(state: &State, width: u16) -> Vec<(Option<usize>, Line<'static>)> {
     let mut lines = Vec::new();
     let shown = entries::leading(state, width);
     for (entry, statement) in state.session.overview.statements.iter().take(shown).enumerate() {
-        let style = style_of(statement.harm).add_modifier(Modifier::BOLD);
+        let style = style_of(statement.harm).bold();
         lines.extend(
             paragraph(&sentence(statement), width, style).into_iter().map(|line| (Some(entry), line)),
         );
     }
     if lines.is_empty() {
-        let style = Style::new().add_modifier(Modifier::BOLD);
+        let style = Style::new().bold();
         lines.extend(paragraph(&nothing(state), width, style).into_iter().map(|line| (None, line)));
     }
     // Violations may have done no harm.
@@ -273,7 +273,7 @@ fn tiles(state: &State, area: Rect, buffer: &mut Buffer) -> Places {
         }
         let name = Line::styled(format!(" {}", tile.name), dim());
         buffer.set_line(place.x, place.y, &name, place.width);
-        let style = Style::new().add_modifier(Modifier::BOLD);
+        let style = Style::new().bold();
         let style = if tile.is_bad { style.fg(Color::Red) } else { style };
         let value = fitted(state, &tile.value, usize::from(place.width).saturating_sub(2), false);
         if place.height > 1 {
@@ -306,7 +306,7 @@ impl Page {
     fn title(&mut self, state: &State, words: &str, width: u16) {
         let dash = super::dash(state);
         let rest = usize::from(width).saturating_sub(words.chars().count() + 3);
-        let style = Style::new().add_modifier(Modifier::BOLD);
+        let style = Style::new().bold();
         self.lines.push((None, Line::styled(format!("{dash} {words} {}", dash.repeat(rest)), style)));
     }
 
@@ -473,11 +473,8 @@ fn stacked(state: &State, shares: [f64; Phases::GROUPS.len()], width: usize) -> 
             part.pop();
             part.push('|');
         }
-        let style = if state.look.colour {
-            Style::new().fg(OF_PHASES[index]).add_modifier(Modifier::REVERSED)
-        } else {
-            Style::new()
-        };
+        let style =
+            if state.look.colour { Style::new().fg(OF_PHASES[index]).reversed() } else { Style::new() };
         spans.push(Span::styled(part, style));
     }
     spans

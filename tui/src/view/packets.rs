@@ -7,7 +7,7 @@ use crate::packets::{PacketRow, PacketTable, PacketTest, Packets as List};
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::units::Number;
 use rdmascope_present::column::Tint;
@@ -157,7 +157,7 @@ fn line(state: &State, row: &PacketRow, times: &str, columns: &[Column]) -> Line
         Tint::Red => red(state),
         Tint::Yellow => yellow(state),
         _ if row.number > state.moment.record => dim(),
-        _ if is_chosen => Style::new().add_modifier(Modifier::BOLD),
+        _ if is_chosen => Style::new().bold(),
         _ => Style::new(),
     };
     // The packets of the chosen transaction have a bar at the left.

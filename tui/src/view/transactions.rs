@@ -8,7 +8,7 @@ use crate::session::Progress;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Verdict;
@@ -169,9 +169,7 @@ fn line(state: &State, row: &Row, times: &str, columns: &[Column]) -> Line<'stat
     let moment = state.moment.record;
     let (base, now) = match (row.ended <= moment, row.first <= moment) {
         (true, _) => (Style::new(), " "),
-        (false, true) => {
-            (Style::new().add_modifier(Modifier::BOLD), if state.look.unicode { "◌" } else { "~" })
-        }
+        (false, true) => (Style::new().bold(), if state.look.unicode { "◌" } else { "~" }),
         (false, false) => (dim(), " "),
     };
     let mut spans = vec![Span::styled(sign, of_sign), Span::styled(now, base)];

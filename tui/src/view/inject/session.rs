@@ -6,7 +6,7 @@ use crate::state::State;
 use crate::view::{dim, fitted, red, scroll_mark, scrolled, yellow};
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rdmascope_analysis::units::Duration;
 
@@ -54,7 +54,7 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, entry: &E
     let line = |at: usize| match at.checked_sub(before.len()) {
         None => before[at].clone(),
         Some(at) if at < sent.len() && is_lit(state, at) => {
-            one(state, &sent[at], area.width).patch_style(Style::new().add_modifier(Modifier::REVERSED))
+            one(state, &sent[at], area.width).patch_style(Style::new().reversed())
         }
         Some(at) if at < sent.len() => one(state, &sent[at], area.width),
         Some(at) => after[at - sent.len()].clone(),
@@ -107,7 +107,7 @@ fn around(state: &State, width: u16, entry: &Entry) -> (Vec<Line<'static>>, Vec<
         let headings =
             format!("{:>NUMBER$} {:NAME$} {:VERDICT$} {:value$} now", "call", "", "replies", "recorded");
         let headings = fitted(state, &headings, usize::from(width), false);
-        before.push(Line::styled(headings, Style::new().add_modifier(Modifier::BOLD)));
+        before.push(Line::styled(headings, Style::new().bold()));
         after.push(Line::default());
     }
     match ran {
@@ -141,7 +141,7 @@ fn one(state: &State, line: &SentLine, width: u16) -> Line<'static> {
         SentLine::Difference(Difference { field, recorded, live, is_allowed }) => {
             let (word, style) = match is_allowed {
                 true => ("may differ", dim()),
-                false => ("", yellow(state).add_modifier(Modifier::BOLD)),
+                false => ("", yellow(state).bold()),
             };
             Line::from(vec![
                 Span::raw(format!("{} {} ", number(""), fitted(state, field, NAME, false))),

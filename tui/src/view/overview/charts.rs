@@ -6,7 +6,7 @@ use crate::overview::{Over, OverTime};
 use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use rdmascope_analysis::events::Kind;
 use rdmascope_analysis::time::Rfc3339;
@@ -33,10 +33,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer, count: usize)
     };
     let dash = dash(state);
     let rest = usize::from(area.width).saturating_sub(words.chars().count() + 3);
-    let title = Line::styled(
-        format!("{dash} {words} {}", dash.repeat(rest)),
-        Style::new().add_modifier(Modifier::BOLD),
-    );
+    let title = Line::styled(format!("{dash} {words} {}", dash.repeat(rest)), Style::new().bold());
     buffer.set_line(area.x, area.y, &title, area.width);
     let length = end.since(start).max(1);
     let drawing = Drawing { over_time, length, columns, shaded: &shaded, unicode: state.look.unicode };
