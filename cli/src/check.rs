@@ -309,7 +309,9 @@ struct Checking<'a, T> {
 }
 
 impl<T: Taker> Audience for Checking<'_, T> {
-    const LISTS: bool = T::LISTS;
+    fn lists(&self) -> bool {
+        T::LISTS
+    }
 
     fn needs(&self) -> Config {
         Judge::needs().and(self.figures.needs())

@@ -216,7 +216,9 @@ impl Each {
 /// A consumer of the events of a capture.
 pub(crate) trait Audience {
     /// Whether it writes lines as events arrive.
-    const LISTS: bool = false;
+    fn lists(&self) -> bool {
+        false
+    }
 
     /// The engine reports that it needs.
     fn needs(&self) -> Config;
@@ -233,56 +235,21 @@ pub(crate) trait Audience {
     }
 }
 
-/// An object-safe [`Audience`], so that the engine is compiled once instead of once for each
-/// command.
-trait Listening {
-    fn needs(&self) -> Config;
-    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
-    fn note(&mut self, note: &Note);
-    fn wait(&mut self) -> io::Result<()>;
-}
-
-impl<A: Audience> Listening for A {
-    fn needs(&self) -> Config {
-        Audience::needs(self)
-    }
-
-    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        Audience::event(self, event, start)
-    }
-
-    fn note(&mut self, note: &Note) {
-        Audience::note(self, note);
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Audience::wait(self)
-    }
-}
-
 /// Reads the capture through the engine. Fails if the audience fails, or if the input is no capture.
 ///
 /// If reading fails after the first packet of a file, the packets before the failure count.
-pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> Result<Ending, Failure> {
-    read_for(input, A::LISTS, None, audience)
+pub(crate) fn read(input: &Input, audience: &mut dyn Audience) -> Result<Ending, Failure> {
+    read_within(input, audience, None)
 }
 
-/// As [`read`], with its progress shown as a part of `progress`.
-#[cfg(feature = "parquet")]
-pub(crate) fn read_within<A: Audience>(
+/// As [`read`], with its progress shown as a part of `overall`. The engine is compiled once instead
+/// of once for each audience.
+pub(crate) fn read_within(
     input: &Input,
-    audience: &mut A,
-    progress: Option<&Progress>,
-) -> Result<Ending, Failure> {
-    read_for(input, A::LISTS, progress, audience)
-}
-
-fn read_for(
-    input: &Input,
-    lists: bool,
+    audience: &mut dyn Audience,
     overall: Option<&Progress>,
-    audience: &mut dyn Listening,
 ) -> Result<Ending, Failure> {
+    let lists = audience.lists();
     let joint = input.joint()?;
     let source = Opened::new(input, joint.as_deref())?;
     let capture_points_apart = joint.map(|joint| joint.places.apart());
@@ -310,7 +277,7 @@ struct Reader {
 
 impl Reader {
     /// Reads the source to its end. Fails if the audience fails, or if the source is no capture.
-    fn read(self, audience: &mut dyn Listening) -> Result<Ending, Failure> {
+    fn read(self, audience: &mut dyn Audience) -> Result<Ending, Failure> {
         let Reader { mut source, config, mut progress } = self;
         let engine = Engine::new(config);
         let mut reading =
@@ -437,7 +404,7 @@ struct Reading<'a> {
     /// The first output error.
     written: io::Result<()>,
     one_capture: OneCapture,
-    audience: &'a mut dyn Listening,
+    audience: &'a mut dyn Audience,
 }
 
 impl Sink for Reading<'_> {

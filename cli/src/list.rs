@@ -54,7 +54,9 @@ impl<S: Subject, W> Audience for Listing<'_, S, W>
 where
     W: FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
 {
-    const LISTS: bool = true;
+    fn lists(&self) -> bool {
+        true
+    }
 
     fn needs(&self) -> Config {
         self.needs

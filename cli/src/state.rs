@@ -156,7 +156,9 @@ impl Lines<'_> {
 }
 
 impl Audience for Listing<'_> {
-    const LISTS: bool = true;
+    fn lists(&self) -> bool {
+        true
+    }
 
     fn needs(&self) -> Config {
         self.states.needs()

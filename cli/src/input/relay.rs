@@ -4,7 +4,7 @@
 //! Batches of copied events pass through one queue, so the order is exact and the output is the
 //! same. A copy costs less than writing a line, but more than the work of other commands per event.
 
-use super::{Listening, Reader};
+use super::{Audience, Reader};
 use crate::output::Failure;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_capture_agent::Note;
@@ -39,7 +39,7 @@ enum Parcel {
 
 /// Reads with `reader` on another thread, and hands events to `audience` on this one. Errors are
 /// those of [`Reader::read`].
-pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> Result<Ending, Failure> {
+pub(super) fn read(reader: Reader, audience: &mut dyn Audience) -> Result<Ending, Failure> {
     std::thread::scope(|scope| {
         let (full, filled) = mpsc::sync_channel(QUEUE);
         let (empty, emptied) = mpsc::channel();
@@ -59,7 +59,7 @@ pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> Result<Endin
 }
 
 /// Hands all events to the audience.
-fn deliver(filled: &Receiver<Parcel>, empty: &Sender<Batch>, audience: &mut dyn Listening) -> io::Result<()> {
+fn deliver(filled: &Receiver<Parcel>, empty: &Sender<Batch>, audience: &mut dyn Audience) -> io::Result<()> {
     for parcel in filled {
         match parcel {
             Parcel::Events(mut batch, start) => {
@@ -104,7 +104,7 @@ impl Relay {
     }
 }
 
-impl Listening for Relay {
+impl Audience for Relay {
     fn needs(&self) -> Config {
         Config::default()
     }
