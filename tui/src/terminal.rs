@@ -158,33 +158,10 @@ fn show(
     };
     let size = terminal.size()?;
     let mut state = State::new(title, files, options.look, (size.width, size.height));
-    state.notes = match &source {
-        Source::Files(paths) if paths.iter().all(|path| path.is_file()) => {
-            paths.first().map_or_else(PathBuf::new, |path| marks::notes_path(path))
-        }
-        _ => PathBuf::new(),
-    };
-    let notes = match state.notes.as_os_str().is_empty() {
-        false => marks::read(&state.notes),
-        true => Ok(None),
-    };
-    if state.notes.as_os_str().is_empty() {
-        state.notes = "capture.notes".into();
-    }
-    match notes {
-        Ok(Some(notes)) => {
-            let path = state.notes.clone();
-            update(&mut state, Message::Notes(path, notes));
-        }
-        Ok(None) => {}
-        Err(error) => state.notice = Some(error),
-    }
-    match &source {
-        Source::Nothing => {
-            state.show = Show::Inject;
-            state.session.progress = Progress::Nothing;
-        }
-        Source::Files(_) | Source::Live(_) => {}
+    read_notes(&mut state, &source);
+    if let Source::Nothing = &source {
+        state.show = Show::Inject;
+        state.session.progress = Progress::Nothing;
     }
     if let (Some(other), Source::Files(paths)) = (&options.compare, &source) {
         // The user wants to see the differences.
@@ -213,6 +190,22 @@ fn show(
         let _ = reader.join();
     }
     Ok(ended?)
+}
+
+/// Reads the notes on a capture, and names the file for notes.
+fn read_notes(state: &mut State, source: &Source) {
+    state.notes = "capture.notes".into();
+    let Source::Files(paths) = source else { return };
+    let Some(first) = paths.first().filter(|_| paths.iter().all(|path| path.is_file())) else { return };
+    state.notes = marks::notes_path(first);
+    match marks::read(&state.notes) {
+        Ok(Some(notes)) => {
+            let path = state.notes.clone();
+            update(state, Message::Notes(path, notes));
+        }
+        Ok(None) => {}
+        Err(error) => state.notice = Some(error),
+    }
 }
 
 /// The threads that perform effects.
