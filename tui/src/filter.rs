@@ -71,9 +71,7 @@ impl Filter {
     /// that is not valid, and the reason. For a name it suggests the most similar ones.
     pub fn parse(line: &str, zone: Zone) -> Result<Filter, String> {
         let mut filter = Filter { is_empty: line.trim().is_empty(), zone, ..Filter::default() };
-        // Signs that occur neither in filters nor in words.
-        const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
-        if SIGNS.iter().any(|sign| line.contains(sign)) {
+        if is_expression(line) {
             filter.condition = Some(condition(line)?);
             return Ok(filter);
         }
@@ -165,6 +163,13 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
+}
+
+/// Whether a line is an expression.
+pub(crate) fn is_expression(line: &str) -> bool {
+    // Signs that occur neither in filters nor in words.
+    const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
+    SIGNS.iter().any(|sign| line.contains(sign))
 }
 
 /// A word as a shell reads it.

@@ -1,6 +1,7 @@
 //! Packets as rows, and the filter of their list: the filters of the command line without their
 //! dashes, words to find, or an expression as for `--where`.
 
+use crate::filter::{is_expression, quoted};
 use crate::rows::{SEPARATOR, joined};
 use rdmascope_analysis::filter::{OpcodeFilter, PacketFilter, PsnRange, parse_number};
 use rdmascope_analysis::time::{Moment, ParseError, Zone};
@@ -105,9 +106,8 @@ impl PacketTest {
     /// Parses a filter line; times of day without an offset are in `zone`. The error names the word
     /// that is not valid, and the reason.
     pub fn parse(line: &str, zone: Zone) -> Result<PacketTest, String> {
-        const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
         let mut test = PacketTest::default();
-        if SIGNS.iter().any(|sign| line.contains(sign)) {
+        if is_expression(line) {
             test.condition = Some(Where::parse(line, &PACKET).map_err(|mistake| mistake.in_a_line())?);
             test.filter.all = true;
             return Ok(test);
@@ -149,9 +149,9 @@ impl PacketTest {
     /// find, which the command line does not have.
     pub fn options(&self, line: &str) -> Option<String> {
         if self.condition.is_some() {
-            return Some(format!(" --all --where {}", crate::filter::quoted(line)));
+            return Some(format!(" --all --where {}", quoted(line)));
         }
-        let option = |word: &str| crate::filter::quoted(&format!("--{}", word.trim_start_matches("--")));
+        let option = |word: &str| quoted(&format!("--{}", word.trim_start_matches("--")));
         let options = line.split_whitespace().map(|word| format!(" {}", option(word))).collect();
         self.words.is_empty().then_some(options)
     }
