@@ -6,11 +6,11 @@ use crate::rows::Row;
 
 /// A completion of the last word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// The word that replaces the last one.
-    pub word: String,
+    pub(crate) word: String,
     /// A description.
-    pub help: String,
+    pub(crate) help: String,
 }
 
 /// Names of filters, each with the column that has its values, or with its values.
@@ -33,7 +33,7 @@ const DIRECTIONS: [&str; 2] = ["forward", "backward"];
 const COMPARISONS: [&str; 4] = ["==", "!=", "~", "!~"];
 
 /// The completions of the last word of a filter of transactions.
-pub fn transactions(line: &str, known: &Known) -> Vec<Completion> {
+pub(crate) fn transactions(line: &str, known: &Known) -> Vec<Completion> {
     let (before, word) = line.rsplit_once(' ').unwrap_or(("", line));
     let mut earlier = before.split_whitespace().rev();
     if let (Some(sign), Some(name)) = (earlier.next(), earlier.next())
@@ -90,7 +90,7 @@ const OPCODES: [&str; 8] =
     ["acknowledge", "atomic", "cnp", "invalidate", "read", "response", "send", "write"];
 
 /// The completions of the last word of a filter of packets.
-pub fn packets(line: &str, known: &Known) -> Vec<Completion> {
+pub(crate) fn packets(line: &str, known: &Known) -> Vec<Completion> {
     let word = line.rsplit(' ').next().unwrap_or_default();
     if let Some(value) = word.strip_prefix("connection=") {
         return values("connection", value, known, |value| format!("connection={value}"));
