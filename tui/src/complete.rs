@@ -1,16 +1,26 @@
 //! Completion of filter lines: names of filters and columns, and their values in the capture.
 
 use crate::filter::NAMES;
+use crate::keys::Action;
 use crate::known::Known;
 use crate::rows::Row;
 
-/// A completion of the last word.
+/// A choice while a line is typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Completion {
-    /// The word that replaces the last one.
-    pub(crate) word: String,
+pub struct Choice {
+    /// The text of the choice. A completion replaces the last word of the line by it.
+    pub word: String,
     /// A description.
-    pub(crate) help: String,
+    pub help: String,
+    /// The action, in a list of actions.
+    pub action: Option<Action>,
+}
+
+impl Choice {
+    /// A choice that is no action.
+    pub(crate) fn new(word: impl Into<String>, help: impl Into<String>) -> Choice {
+        Choice { word: word.into(), help: help.into(), action: None }
+    }
 }
 
 /// Names of filters, each with the column that has its values, or with its values.
@@ -33,7 +43,7 @@ const DIRECTIONS: [&str; 2] = ["forward", "backward"];
 const COMPARISONS: [&str; 4] = ["==", "!=", "~", "!~"];
 
 /// The completions of the last word of a filter of transactions.
-pub(crate) fn transactions(line: &str, known: &Known) -> Vec<Completion> {
+pub(crate) fn transactions(line: &str, known: &Known) -> Vec<Choice> {
     let (before, word) = line.rsplit_once(' ').unwrap_or(("", line));
     let mut earlier = before.split_whitespace().rev();
     if let (Some(sign), Some(name)) = (earlier.next(), earlier.next())
@@ -45,9 +55,7 @@ pub(crate) fn transactions(line: &str, known: &Known) -> Vec<Completion> {
     if let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) {
         if name == "direction" {
             let matching = DIRECTIONS.into_iter().filter(|one| one.starts_with(value) && *one != value);
-            return matching
-                .map(|one| Completion { word: format!("direction={one}"), help: String::new() })
-                .collect();
+            return matching.map(|one| Choice::new(format!("direction={one}"), "")).collect();
         }
         let column = OF_FILTERS.iter().find(|(filter, _)| *filter == name).map_or("", |(_, column)| column);
         return values(column, value, known, |value| format!("{name}={value}"));
@@ -55,29 +63,26 @@ pub(crate) fn transactions(line: &str, known: &Known) -> Vec<Completion> {
     names(line, word)
 }
 
-fn names(line: &str, word: &str) -> Vec<Completion> {
+fn names(line: &str, word: &str) -> Vec<Choice> {
     let is_expression = COMPARISONS.iter().any(|sign| line.contains(sign)) || line.contains("&&");
     let filters = NAMES.iter().filter(|(name, _)| !is_expression && name.starts_with(word) && *name != word);
-    let filters =
-        filters.map(|(name, help)| Completion { word: (*name).to_owned(), help: (*help).to_owned() });
+    let filters = filters.map(|(name, help)| Choice::new(*name, *help));
     let columns =
         Row::FIELDS.into_iter().filter(|name| !word.is_empty() && name.starts_with(word) && *name != word);
-    let columns =
-        columns.map(|name| Completion { word: name.to_owned(), help: "a column: == != < > ~ in".to_owned() });
+    let columns = columns.map(|name| Choice::new(name, "a column: == != < > ~ in"));
     filters.chain(columns).collect()
 }
 
 /// The values of a column that begin with `part`, the most frequent first. Values with spaces
 /// cannot be written in a filter line.
-fn values(column: &str, part: &str, known: &Known, write: impl Fn(&str) -> String) -> Vec<Completion> {
+fn values(column: &str, part: &str, known: &Known, write: impl Fn(&str) -> String) -> Vec<Choice> {
     let begins = |value: &str| value.get(..part.len()).is_some_and(|front| front.eq_ignore_ascii_case(part));
     let counts = known.of(column).iter();
     let mut found: Vec<_> = counts
         .filter(|(value, _)| begins(value) && *value != part && !value.contains(char::is_whitespace))
         .collect();
     found.sort_by_key(|(_, count)| core::cmp::Reverse(**count));
-    let completion = |(value, _): (&String, &u64)| Completion { word: write(value), help: String::new() };
-    found.into_iter().map(completion).collect()
+    found.into_iter().map(|(value, _)| Choice::new(write(value), "")).collect()
 }
 
 /// A value as an expression writes it.
@@ -90,17 +95,17 @@ const OPCODES: [&str; 8] =
     ["acknowledge", "atomic", "cnp", "invalidate", "read", "response", "send", "write"];
 
 /// The completions of the last word of a filter of packets.
-pub(crate) fn packets(line: &str, known: &Known) -> Vec<Completion> {
+pub(crate) fn packets(line: &str, known: &Known) -> Vec<Choice> {
     let word = line.rsplit(' ').next().unwrap_or_default();
     if let Some(value) = word.strip_prefix("connection=") {
         return values("connection", value, known, |value| format!("connection={value}"));
     }
     let part = word.strip_prefix("opcode=").unwrap_or("-");
     let opcodes = OPCODES.iter().filter(|one| one.starts_with(part) && **one != part);
-    let opcodes = opcodes.map(|one| Completion { word: format!("opcode={one}"), help: String::new() });
+    let opcodes = opcodes.map(|one| Choice::new(format!("opcode={one}"), ""));
     let begins = |name: &&(&str, &str)| name.0.starts_with(word) && name.0 != word;
-    let completion = |(name, help): &(&str, &str)| Completion { word: (*name).into(), help: (*help).into() };
-    opcodes.chain(crate::packets::NAMES.iter().filter(begins).map(completion)).collect()
+    let names = crate::packets::NAMES.iter().filter(begins).map(|(name, help)| Choice::new(*name, *help));
+    opcodes.chain(names).collect()
 }
 
 #[cfg(test)]

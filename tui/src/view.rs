@@ -25,10 +25,11 @@ pub(crate) use bytes::field_of_chosen;
 pub use bytes::{Chosen, parts};
 pub(crate) use exchange::{lines_of_rung, rung_at};
 pub(crate) use inject::line_of_sent;
-pub use over::{Choice, choices};
+pub use over::choices;
 pub(crate) use overview::{adjacent_tile, entry_at};
 pub use pane::{Pane, Selection, Target, Texts};
 
+pub use crate::complete::Choice;
 use crate::layout::{Areas, Form, areas};
 use crate::show::Show;
 use crate::state::State;

@@ -1,8 +1,8 @@
 //! Boxes over a view: the keys, a list of choices, a word that is explained.
 
 use super::dim;
-use crate::complete::{self, Completion};
-use crate::keys::{Action, Group, KEYS};
+use crate::complete::{self, Choice};
+use crate::keys::{Group, KEYS};
 use crate::state::{Over, Prompt, Purpose, State};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -11,17 +11,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph};
 use rdmascope_present::glossary;
 use rdmascope_present::screen::wrapped;
-
-/// A choice while a line is typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The text of the choice.
-    pub word: String,
-    /// A description.
-    pub help: String,
-    /// The action, in a list of actions.
-    pub action: Option<Action>,
-}
 
 /// The most choices that are seen at once.
 const MOST: usize = 12;
@@ -36,12 +25,8 @@ pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
         | Purpose::Export
         | Purpose::Note(_)
         | Purpose::Notes => Vec::new(),
-        Purpose::Filter => {
-            complete::transactions(&prompt.text, &state.session.known).into_iter().map(choice).collect()
-        }
-        Purpose::PacketFilter => {
-            complete::packets(&prompt.text, &state.session.known).into_iter().map(choice).collect()
-        }
+        Purpose::Filter => complete::transactions(&prompt.text, &state.session.known),
+        Purpose::PacketFilter => complete::packets(&prompt.text, &state.session.known),
         Purpose::Palette => KEYS
             .iter()
             .filter(|binding| {
@@ -49,9 +34,8 @@ pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
                 text.split_whitespace().all(|part| words.contains(part))
             })
             .map(|binding| Choice {
-                word: binding.keys[0].to_owned(),
-                help: binding.help.to_owned(),
                 action: Some(binding.action),
+                ..Choice::new(binding.keys[0], binding.help)
             })
             .collect(),
         Purpose::Glossary => {
@@ -60,16 +44,9 @@ pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
             // Terms that begin with the text come before those that contain it.
             found.sort_by_key(|entry| !entry.term.to_lowercase().starts_with(&text));
             let first = |text: &str| text.split(". ").next().unwrap_or_default().replace('\n', " ");
-            found
-                .into_iter()
-                .map(|entry| Choice { word: entry.term.to_owned(), help: first(entry.text), action: None })
-                .collect()
+            found.into_iter().map(|entry| Choice::new(entry.term, first(entry.text))).collect()
         }
     }
-}
-
-fn choice(Completion { word, help }: Completion) -> Choice {
-    Choice { word, help, action: None }
 }
 
 /// Draws the boxes over the view.
