@@ -9,7 +9,7 @@ use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Message, Security, Transaction};
-use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, SessionId, StateFact, StateId, Text};
+use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, SessionId, StateId, Text};
 use rdmascope_wire::rpc;
 use std::collections::{HashMap, VecDeque};
 

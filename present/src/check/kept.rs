@@ -17,15 +17,17 @@ pub struct Kept {
     most: usize,
     /// The conclusive and the inconclusive findings, by index of the rule.
     rules: Vec<[BTreeMap<Key, Entry>; 2]>,
-    /// Used instead of `rules` if repetitions are folded: the first finding of each kind, and their
-    /// number.
-    folds: Option<HashMap<Fold, ((Key, Entry), u64), FixedState>>,
+    /// Used instead of `rules` if repetitions are folded.
+    folds: Option<HashMap<Fold, Folded, FixedState>>,
     count: u64,
     ends: HashMap<ConnectionId, Option<Ends>, FixedState>,
 }
 
 /// The order of findings: the first frame, then the order of discovery.
 type Key = (u64, u64);
+
+/// The first of the findings that repeat each other, and their number.
+type Folded = ((Key, Entry), u64);
 
 /// The key of findings that repeat each other: one rule, by one end of one connection. A policy
 /// allows a finding for a whole connection, so it allows all of them or none.
