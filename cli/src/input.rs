@@ -260,7 +260,7 @@ pub(crate) fn read_within(
         None => Progress::on_terminal(size, lists, input.quiet),
     };
     let reader = Reader { source, config, progress };
-    let ending = if lists && relay::is_worthwhile(&config, size) {
+    let ending = if relay::is_worthwhile(&config, size, lists) {
         relay::read(reader, audience)?
     } else {
         reader.read(audience)?

@@ -1,8 +1,9 @@
-//! Reads a capture for a command that lists lines: one thread follows the sessions, the other hands
-//! the events to the command.
+//! Reads a capture with a thread that follows the sessions, while this one hands the events to the
+//! command.
 //!
 //! Batches of copied events pass through one queue, so the order is exact and the output is the
-//! same. A copy costs less than writing a line, but more than the work of other commands per event.
+//! same. A copy costs less than writing a line. For commands that do less per event, it saves time
+//! only if the thread has a core of its own.
 
 use super::{Audience, Reader};
 use crate::output::Failure;
@@ -21,13 +22,15 @@ const QUEUE: usize = 4;
 const WORTH_A_THREAD: u64 = 4_000_000;
 
 /// Whether the events of an engine with this configuration can be copied, and a capture of `size`
-/// bytes is worth a thread.
-pub(super) fn is_worthwhile(config: &Config, size: Option<u64>) -> bool {
+/// bytes is worth a thread, for a command that `lists` lines or not. Records are framed on another
+/// thread.
+pub(super) fn is_worthwhile(config: &Config, size: Option<u64>, lists: bool) -> bool {
     let has_lasting_events = !config.report_packets && !config.attribute && !config.report_framed;
+    let cores = if lists { 2 } else { 3 };
     has_lasting_events
         && !config.keep.contents
         && size.is_some_and(|size| size >= WORTH_A_THREAD)
-        && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
+        && std::thread::available_parallelism().is_ok_and(|available| available.get() >= cores)
 }
 
 /// An entry of the queue.
