@@ -242,8 +242,8 @@ pub(crate) fn read(input: &Input, audience: &mut dyn Audience) -> Result<Ending,
     read_within(input, audience, None)
 }
 
-/// As [`read`], with its progress shown as a part of `overall`. The engine is compiled once instead
-/// of once for each audience.
+/// As [`read`]. `overall` is given for one of several captures that are read at the same time, and
+/// shows its progress. The engine is compiled once instead of once for each audience.
 pub(crate) fn read_within(
     input: &Input,
     audience: &mut dyn Audience,
@@ -260,7 +260,7 @@ pub(crate) fn read_within(
         None => Progress::on_terminal(size, lists, input.quiet),
     };
     let reader = Reader { source, config, progress };
-    let ending = if relay::is_worthwhile(&config, size, lists) {
+    let ending = if overall.is_none() && relay::is_worthwhile(&config, size, lists) {
         relay::read(reader, audience)?
     } else {
         reader.read(audience)?

@@ -32,6 +32,7 @@ fn threads_do_not_change_the_output() {
     for arguments in [
         &["analyze"][..],
         &["analyze", "--format", "jsonl"],
+        &["check"],
         &["check", "--format", "jsonl"],
         &["connections"],
         &["events"],

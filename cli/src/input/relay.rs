@@ -129,3 +129,54 @@ impl Audience for Relay {
         self.send_batch()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Input, Opened};
+    use super::*;
+    use crate::progress::Progress;
+    use rdmascope_conformance::Judge;
+    use rdmascope_dissector::frame;
+    use std::path::Path;
+
+    /// All events and notes as text.
+    #[derive(Default)]
+    struct Texts(Vec<String>);
+
+    impl Audience for Texts {
+        fn needs(&self) -> Config {
+            Judge::needs()
+        }
+
+        fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+            self.0.push(format!("{start:?} {event:?}"));
+            Ok(())
+        }
+
+        fn note(&mut self, note: &Note) {
+            self.0.push(format!("{note:?}"));
+        }
+    }
+
+    type Read = fn(Reader, &mut dyn Audience) -> Result<Ending, Failure>;
+
+    fn texts(sample: &str, read: Read) -> Vec<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(sample);
+        let input = Input::file(path, frame::Config::default().port);
+        let source = Opened::new(&input, None).expect("the sample can be opened");
+        let mut texts = Texts::default();
+        let progress = Progress::on_terminal(None, true, true);
+        let ending = read(Reader { source, config: texts.needs(), progress }, &mut texts);
+        texts.0.push(format!("{:?}", ending.expect("the sample can be read").totals));
+        texts.0
+    }
+
+    #[test]
+    fn other_thread_does_not_change_the_events() {
+        for sample in ["nfs4.1-backchannel-recall.pcap", "nfs3-lossy.pcap", "iwarp-nfs3.pcap"] {
+            let [direct, relayed] = [Reader::read as Read, super::read].map(|read| texts(sample, read));
+            assert!(direct.len() > 100, "{sample}");
+            assert!(direct == relayed, "{sample}");
+        }
+    }
+}
