@@ -97,14 +97,14 @@ lab_up() {
 lab_host() { ip netns exec "$LAB_NAMESPACE" "$@"; }
 
 lab_serve() {
-    local lines=$1
+    local lines=$1 until=$((SECONDS + 60))
     shift
     : >"$lines"
     # lab_host would start a subshell. lab_down also ends this process.
     ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl "$@" >"$lines" &
     lab_guests[peer]=$!
     until grep -q peer_export "$lines"; do
-        kill -0 "${lab_guests[peer]}" 2>/dev/null || return 1
+        kill -0 "${lab_guests[peer]}" 2>/dev/null && [ $SECONDS -lt $until ] || return 1
         sleep 0.1
     done
 }
