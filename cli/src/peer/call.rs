@@ -22,13 +22,11 @@ use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
 use rdmascope_wire::cm::Reply;
 use rdmascope_wire::rpc::{self, program};
+use rdmascope_wire::rpcrdma::NFS_PORT;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-
-/// The NFS/RDMA port (RFC 8267, section 9.2.1).
-pub(super) const PORT: u16 = 20049;
 
 /// The arguments of `peer call`.
 #[derive(Args, Debug)]
@@ -87,7 +85,8 @@ Examples:
 docs/peer.md describes the sockets, the privileges that they need, and the output.";
 
 pub(crate) fn target(text: &str) -> Result<SocketAddr, String> {
-    let parsed = text.parse().or_else(|_| text.parse().map(|address: IpAddr| SocketAddr::new(address, PORT)));
+    let parsed =
+        text.parse().or_else(|_| text.parse().map(|address: IpAddr| SocketAddr::new(address, NFS_PORT)));
     parsed.map_err(|_| {
         "expected an IP address with an optional port, such as 192.0.2.2 or [2001:db8::2]:20049; names are not resolved: `getent hosts NAME` \
          prints the addresses of a name"

@@ -4,7 +4,7 @@ use crate::filters::RequestedScope;
 use crate::input::{Input, listen};
 use crate::output::{self, Failure, Out, Status, notify};
 use crate::paths;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::filter::TransactionFilter;
 use rdmascope_analysis::names::{Label, Protocol};
@@ -63,7 +63,7 @@ pub(super) fn load(
     purpose: Use,
     out: &mut Out,
 ) -> io::Result<Result<Read, Status>> {
-    let checked = match read(input, filter, most)? {
+    let checked = match read(input, filter, most) {
         Ok((read, ending)) => {
             output::warn_of_cuts(&ending, out)?;
             let status = output::complain_of_troubles(&ending, out)?;
@@ -105,11 +105,7 @@ pub(super) fn load(
 }
 
 /// Reads a capture. Fails if its messages hold more than `most` bytes.
-pub(super) fn read(
-    input: &Input,
-    filter: &TransactionFilter,
-    most: u64,
-) -> io::Result<Result<(Read, Ending)>> {
+pub(super) fn read(input: &Input, filter: &TransactionFilter, most: u64) -> Result<(Read, Ending)> {
     let mut scope = RequestedScope::new(&filter.connections, filter.span);
     let mut collector = Collector { most, ..Collector::default() };
     let mut paths = paths::for_filter(input, filter);
@@ -131,17 +127,13 @@ pub(super) fn read(
         if collector.size > most { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     });
     let ending = match read {
-        Ok(ending) => ending,
         Err(Failure::Output(_)) if collector.size > most => {
-            return Ok(Err(anyhow!(
-                "the calls and replies hold more than {}: select fewer, or increase --memory",
-                Bytes(most)
-            )));
+            bail!("the calls and replies hold more than {}: select fewer, or increase --memory", Bytes(most))
         }
-        Err(Failure::Output(error)) => return Err(error),
-        Err(Failure::Command(error)) => return Ok(Err(error)),
+        read => read?,
     };
-    Ok(scope.check(&ending).map(|()| (collector.finish(), ending)))
+    scope.check(&ending)?;
+    Ok((collector.finish(), ending))
 }
 
 /// Reports why a replay is impossible or incomplete.

@@ -312,7 +312,7 @@ impl Run {
                 self.reps.insert(connection, (reply, private_data));
             }
             Event::Endpoint(endpoint::Event::Connected { connection }) => {
-                let (rep, private_data) = self.reps.get(&connection).cloned().unwrap_or_default();
+                let (rep, private_data) = self.reps.remove(&connection).unwrap_or_default();
                 let line = Connection {
                     rep,
                     negotiated: live.peer.session(connection).map(|session| *session.negotiated()),

@@ -5,7 +5,6 @@ mod recorded;
 mod replies;
 mod scenarios;
 
-use super::call::PORT;
 use super::faults::{FaultArguments, Faults};
 use super::lines::{self, Connection, End, Line, print};
 use super::live::{Live, SocketArguments, Wire};
@@ -24,6 +23,7 @@ use rdmascope_peer::rpcrdma::{self, Called, Discard, Reply, Sent};
 use rdmascope_peer::time::Instant;
 use rdmascope_present::text::Style;
 use rdmascope_wire::rpc::{self, program};
+use rdmascope_wire::rpcrdma::NFS_PORT;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Xid};
 use recorded::Recorded;
@@ -50,7 +50,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "ADDR")]
     bind: Vec<IpAddr>,
     /// Port of the RDMA connection manager to listen on
-    #[arg(long, value_name = "PORT", default_value_t = PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = NFS_PORT)]
     port: u16,
     /// Answer as the server in this capture did
     ///

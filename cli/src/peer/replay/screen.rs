@@ -41,7 +41,7 @@ impl OnScreen {
     pub(in crate::peer) fn run(&self, plan: &Plan, watch: &mut dyn Watch) -> Result<Ran> {
         let command = self.command(plan)?;
         let filter = &command.filter;
-        let (read, ending) = recording::read(&command.input, &filter.filter(), command.memory)??;
+        let (read, ending) = recording::read(&command.input, &filter.filter(), command.memory)?;
         recording::check(&read, &ending, command.leave_out)?;
         let mut text = left_out(&read);
         watch.update(Update::Calls(calls(&read, plan)));

@@ -42,7 +42,7 @@ fn read_sample(name: &str) -> Read {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{name}.pcap"));
     let input = Input::file(path, frame::Config::default().port);
     let read = recording::read(&input, &TransactionFilter::default(), 1 << 30);
-    let (read, ending) = read.expect("there is no output").expect("it is a capture");
+    let (read, ending) = read.expect("it is a capture");
     recording::check(&read, &ending, false).expect("it can be replayed");
     read
 }
