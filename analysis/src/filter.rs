@@ -330,10 +330,10 @@ impl StatusFilter {
                 }
                 Some(Failure::Rpc(status)) => name.eq_ignore_ascii_case(rpc_status_name(status)),
                 Some(Failure::Status(_)) | None => {
-                    let full =
-                        transaction.procedure().zip(transaction.status()).and_then(|(procedure, status)| {
-                            names::status_name(procedure.program, procedure.version, status)
-                        });
+                    let full = transaction
+                        .procedure()
+                        .zip(transaction.status())
+                        .and_then(|(procedure, status)| procedure.status_name(status));
                     full.is_some_and(|full| {
                         full.eq_ignore_ascii_case(name)
                             || names::short_status(full).eq_ignore_ascii_case(name)

@@ -20,8 +20,7 @@ pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static s
 
 /// The name of a status in the results of `transaction`.
 pub fn status_of(transaction: &Transaction, status: u32) -> Option<&'static str> {
-    let Procedure { program, version, .. } = transaction.procedure?;
-    status_name(program, version, status)
+    transaction.procedure?.status_name(status)
 }
 
 /// A status name without its protocol's prefix: `NOENT`.

@@ -219,7 +219,7 @@ impl Timeline {
     /// time](Engine::handle_time) ends now; every replay repeats this after the same record.
     /// [`Engine::next_deadline`] of the latest state is the next time at which something ends.
     /// Reports events and findings to `report`.
-    pub fn handle_time_reporting(&mut self, now: Time, report: &mut dyn FnMut(Happening<'_>)) {
+    pub fn handle_time(&mut self, now: Time, report: &mut dyn FnMut(Happening<'_>)) {
         let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
         if is_due && self.inputs.len() < MOST_INPUTS {
             self.apply(Input::Time(now), report);

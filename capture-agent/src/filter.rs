@@ -241,8 +241,8 @@ fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
 }
 
 /// Tests the IP protocol, which is loaded, and the ports after it. `load` is the operation that
-/// loads a port, with the place of the source port, and `before` has the instructions before the
-/// first one. Accepts or rejects in every case.
+/// loads a port, `source` the offset of the source port, and `before` the instructions before the
+/// first load. Accepts or rejects in every case.
 fn protocol(program: &mut Program, wanted: &Wanted, before: Program, (load, source): (u16, u32)) {
     if wanted.encapsulated {
         for carrier in IN_IP {

@@ -194,9 +194,7 @@ fn executed_twice(transaction: &Transaction, view: &View<'_, Read>, findings: &m
     else {
         return;
     };
-    let procedure = transaction.procedure;
-    let status =
-        procedure.and_then(|called| ulb::status_name(called.program, called.version, status)).unwrap_or("");
+    let status = transaction.procedure.and_then(|called| called.status_name(status)).unwrap_or("");
     let message = format!(
         "{name} that was sent again gives {status}: the server did not remember its first \
                 reply"

@@ -14,7 +14,7 @@ use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::transaction::Transaction;
-use rdmascope_dissector::ulb::{Operation, OperationKind, status_name};
+use rdmascope_dissector::ulb::{Operation, OperationKind};
 use rdmascope_wire::nfs::nfsstat4;
 
 pub(crate) const RULES: &[Checked] = &[
@@ -96,8 +96,7 @@ fn failed(transaction: &Transaction) -> Option<(&Operation, u32)> {
 
 /// The name of a status.
 fn name_of(transaction: &Transaction, status: u32) -> Option<&'static str> {
-    let procedure = transaction.procedure?;
-    status_name(procedure.program, procedure.version, status)
+    transaction.procedure?.status_name(status)
 }
 
 /// The fault of a status number.

@@ -25,7 +25,7 @@ use rdmascope_wire::compose::ROCE_V2_PORT;
 use view::View;
 
 /// The transport packet of a record, or the reason why it has none.
-type Dissected<'a> = Result<Frame<'a>, Other<'a>>;
+type Parsed<'a> = Result<Frame<'a>, Other<'a>>;
 
 /// Finds the transport packet in `record`, or the reason why it has none.
 ///

@@ -49,6 +49,11 @@ pub struct Procedure {
 }
 
 impl Procedure {
+    /// The name of a status in its results: [`status_name`].
+    pub fn status_name(self, status: u32) -> Option<&'static str> {
+        status_name(self.program, self.version, status)
+    }
+
     /// Whether it belongs to NFS version 4.
     #[inline]
     pub fn is_nfs4(self) -> bool {

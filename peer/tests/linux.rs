@@ -9,7 +9,7 @@ use rdmascope_peer::packet::{Datagram, Icrc, Packet};
 use rdmascope_peer::rc::{self, QueueEvent};
 use rdmascope_peer::time::Instant;
 use rdmascope_wire::Qpn;
-use rdmascope_wire::bth::{PacketPosition, Transport};
+use rdmascope_wire::bth::Transport;
 use rdmascope_wire::cm::Message;
 use rdmascope_wire::rpcrdma::{Header, Segment};
 use std::collections::BTreeSet;
@@ -171,11 +171,11 @@ fn replay(name: &str) {
         }
         as_server.request(datagram);
         // The memory advertised by the client is registered here too.
-        if matches!(operation.position(), PacketPosition::First | PacketPosition::Only) {
+        if operation.begins_message() {
             call.clear();
         }
         call.extend_from_slice(packet.payload);
-        if matches!(operation.position(), PacketPosition::Last | PacketPosition::Only) {
+        if operation.ends_message() {
             let header = Header::parse(&call).unwrap();
             let segments: Vec<Segment> = header
                 .reads

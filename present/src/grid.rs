@@ -17,7 +17,7 @@ pub struct Group {
 
 impl Group {
     /// A group of four columns for times, each of this preferred width.
-    pub fn of_times(heading: &'static str, width: usize) -> Group {
+    pub(crate) fn of_times(heading: &'static str, width: usize) -> Group {
         let columns = ["min", "median", "p99", "max"].map(|name| (name, width));
         Group { heading, gap: 1, columns: columns.to_vec() }
     }

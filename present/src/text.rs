@@ -53,7 +53,7 @@ impl Style {
     }
 
     /// Formats something in the default colour.
-    pub fn plain<T: Display>(self, value: T) -> Painted<T> {
+    pub(crate) fn plain<T: Display>(self, value: T) -> Painted<T> {
         Painted { code: None, value }
     }
 

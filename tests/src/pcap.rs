@@ -1,9 +1,5 @@
 //! A reader and a writer of classic pcap files, independent of those in rdmascope.
 
-use rdmascope_peer::frame::enclose;
-use rdmascope_peer::packet::Datagram;
-use rdmascope_peer::time::Instant;
-
 /// A captured packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -15,18 +11,6 @@ pub struct Packet {
     pub original_length: u32,
     /// The captured bytes.
     pub data: Vec<u8>,
-}
-
-impl Packet {
-    /// The IP packet of a datagram of the peer. Its clock begins at 2023-11-14T22:13:20Z.
-    ///
-    /// # Panics
-    /// If the datagram does not fit a packet.
-    pub fn of_peer(number: u64, now: Instant, datagram: &Datagram) -> Packet {
-        let data = enclose(datagram).expect("the datagram fits a packet");
-        let time = 1_700_000_000_000_000_000 + now.0 as i64;
-        Packet { number, time, original_length: data.len() as u32, data }
-    }
 }
 
 /// LINKTYPE_RAW: packets begin with the IP header.

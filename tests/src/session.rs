@@ -9,6 +9,9 @@ use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::frame::{Address, Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
+use rdmascope_peer::frame::enclose;
+use rdmascope_peer::packet::Datagram;
+use rdmascope_peer::time::Instant;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::rpcrdma::{Error, Procedure, Segment};
 use rdmascope_wire::{Stop, Xid};
@@ -343,4 +346,16 @@ pub fn compare_transactions(
 /// An address of the lab.
 pub fn address(last: u8) -> Address {
     Address::V4(Ipv4Addr::new(10, 77, 0, last))
+}
+
+impl Packet {
+    /// The IP packet of a datagram of the peer. Its clock begins at 2023-11-14T22:13:20Z.
+    ///
+    /// # Panics
+    /// If the datagram does not fit a packet.
+    pub fn of_peer(number: u64, now: Instant, datagram: &Datagram) -> Packet {
+        let data = enclose(datagram).expect("the datagram fits a packet");
+        let time = 1_700_000_000_000_000_000 + now.0 as i64;
+        Packet { number, time, original_length: data.len() as u32, data }
+    }
 }

@@ -263,9 +263,7 @@ impl Analysis {
             return waits;
         }
         let number = self.timeline.taken();
-        self.follow(number, |timeline, report| {
-            timeline.handle_time_reporting(now, &mut |happening| report(happening))
-        });
+        self.follow(number, |timeline, report| timeline.handle_time(now, &mut |happening| report(happening)));
         true
     }
 

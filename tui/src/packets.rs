@@ -36,7 +36,7 @@ pub struct PacketRow {
     pub connection: Option<ConnectionId>,
     /// Its transaction, if it has a role in one that has ended.
     pub transaction: Option<u64>,
-    /// The strongest colour of its cells.
+    /// The last colour among its cells.
     pub tint: Tint,
     cells: Box<str>,
 }

@@ -1,4 +1,4 @@
-//! The facts of which the history of a connection consists: calls, runs of packets, and its end.
+//! The parts of a connection's history: calls, runs of packets, silences, and its end.
 
 use super::SILENCE;
 use crate::names::{Label, Protocol};

@@ -65,9 +65,9 @@ impl Table {
     }
 
     /// The keys of those live lifetimes of a scope that `is_meant` selects.
-    pub(super) fn keys_of_scope(&mut self, scope: u64, is_meant: impl Fn(&Lifetime) -> bool) -> Vec<Key> {
-        let meant = self.of_scope(scope).filter(|lifetime| is_meant(lifetime));
-        meant.map(|lifetime| (scope, lifetime.id)).collect()
+    pub(super) fn keys_of_scope(&self, scope: u64, is_meant: impl Fn(&Lifetime) -> bool) -> Vec<Key> {
+        let live = self.live.range((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime);
+        live.filter(|lifetime| is_meant(lifetime)).map(|lifetime| (scope, lifetime.id)).collect()
     }
 
     /// Ended lifetimes that were not reported yet, in the order of their ends.

@@ -52,7 +52,7 @@ fn live(config: Config, records: &[Record<'_>]) -> Timeline {
     for record in records {
         timeline.take(record);
         clock = clock.max(record.time);
-        timeline.handle_time_reporting(clock, &mut |_| {});
+        timeline.handle_time(clock, &mut |_| {});
     }
     timeline
 }
@@ -68,7 +68,7 @@ fn with_notes(config: Config, records: &[Record<'_>]) -> Timeline {
         if phase == 5 {
             timeline.take_note(&KNOWN);
         }
-        timeline.handle_time_reporting(record.time, &mut |_| {});
+        timeline.handle_time(record.time, &mut |_| {});
         if phase < 2 {
             timeline.take_note(&KNOWN);
         }
@@ -261,12 +261,12 @@ fn deadlines_apply_again_after_a_seek() {
     let mut timeline = Timeline::new(config(), Judge::default());
     let deadline = records.iter().find_map(|record| {
         timeline.take(record);
-        timeline.handle_time_reporting(Time(i64::MIN), &mut |_| {});
+        timeline.handle_time(Time(i64::MIN), &mut |_| {});
         timeline.latest().engine().next_deadline()
     });
     let (number, deadline) = (timeline.taken(), deadline.expect("packets that wait"));
     assert_eq!(timeline.inputs, [], "nothing was due before");
-    timeline.handle_time_reporting(deadline, &mut |_| {});
+    timeline.handle_time(deadline, &mut |_| {});
     assert_eq!(timeline.inputs, [(number, Input::Time(deadline))]);
     let ended = digest(&timeline.latest());
     assert_ne!(timeline.latest().engine().next_deadline(), Some(deadline));

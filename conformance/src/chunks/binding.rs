@@ -22,7 +22,7 @@ use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Message, Security, Seen, Transaction};
 use rdmascope_dissector::ulb::Place;
-use rdmascope_wire::rpcrdma::{self, Segment};
+use rdmascope_wire::rpcrdma::{self, NFS_PORT, Segment};
 use rdmascope_wire::xdr::round_up;
 use rdmascope_wire::{Cause, Xid, rpc};
 
@@ -221,8 +221,6 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// The port of NFS over RDMA (RFC 8267, section 9).
-const NFSRDMA: u16 = 20049;
 /// The state of a connection that the rules of the binding read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BindingMemory {
@@ -476,7 +474,7 @@ fn retry(sent: &Sent<'_>, view: &View<'_, BindingMemory>, findings: &mut Finding
 }
 
 fn port(connection: &Connection, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
-    let Some(port) = connection.port.filter(|port| *port != NFSRDMA && connection.origin == Origin::Cm)
+    let Some(port) = connection.port.filter(|port| *port != NFS_PORT && connection.origin == Origin::Cm)
     else {
         return;
     };
@@ -485,6 +483,6 @@ fn port(connection: &Connection, view: &View<'_, BindingMemory>, findings: &mut 
         Finding::new(format!("NFS version 4 at port {port}"))
             .by(view.requester.other())
             .frames([call.frame])
-            .values(Value::Count(port.into()), Value::Count(NFSRDMA.into())),
+            .values(Value::Count(port.into()), Value::Count(NFS_PORT.into())),
     );
 }

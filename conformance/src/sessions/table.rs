@@ -3,6 +3,7 @@
 use super::{Fault, Kind, SessionUse, other_result};
 use crate::bounded;
 use crate::finding::{Basis, Finding, Value};
+use crate::judged::by_caller;
 use crate::known::{Known, is_close};
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -176,11 +177,11 @@ impl Session {
         let status = answer.and_then(|operation| operation.status);
         let caller = known.caller(transaction.direction);
         let channel = &mut self.channels[transaction.direction as usize];
-        let found = |message| Finding::new(message).by(caller).of(transaction).message(call);
 
         if let Some((highest, frame)) = channel.highest.filter(|(highest, _)| sequence.slot > *highest) {
             // The replier may have raised the limit on another connection of the session.
-            let finding = found(format!("slot {} of a session with slots 0 to {highest}", sequence.slot))
+            let message = format!("slot {} of a session with slots 0 to {highest}", sequence.slot);
+            let finding = by_caller(transaction, known, message)
                 .frames([frame])
                 .values(Value::Count(sequence.slot.into()), Value::Count(highest.into()))
                 .unless(status != Some(nfsstat4::BADSLOT));

@@ -2,7 +2,7 @@
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
-use super::{Address, Carrier, Dissected, Frame, IcrcVerdict, Identity, Other};
+use super::{Address, Carrier, Frame, IcrcVerdict, Identity, Other, Parsed};
 use crate::protocol::Traffic;
 use core::net::Ipv6Addr;
 use rdmascope_wire::bth::Bth;
@@ -15,7 +15,7 @@ use rdmascope_wire::{Layer, icrc};
 const VARIANT_CRC: usize = 2;
 
 /// Parses a GRH in an Ethernet frame (Annex A16).
-pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
     let grh = Grh::parse(bytes).map_err(Other::Stop)?;
     walk.found(Header::Grh, &view, Grh::LENGTH);
@@ -25,7 +25,7 @@ pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> D
 
 /// Parses a native InfiniBand packet. The capture may contain the variant CRC after the ICRC, or
 /// not.
-pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let bytes = view.header::<{ Lrh::LENGTH }>(Layer::Lrh)?;
     let lrh = Lrh::parse(bytes).map_err(Other::Stop)?;
     let length = usize::from(lrh.packet_length) * 4;
@@ -46,7 +46,7 @@ fn after_lrh<'a, F: Found>(
     lrh: &Lrh,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Dissected<'a> {
+) -> Parsed<'a> {
     match lrh.next_header {
         NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::Traffic(Traffic::RawInfiniBand)),
         NextHeader::Bth => {
@@ -75,7 +75,7 @@ fn after_grh<'a, F: Found>(
     grh: &Grh,
     payload: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Dissected<'a> {
+) -> Parsed<'a> {
     if grh.next_header != Grh::NEXT_HEADER_BTH {
         return Err(Other::Traffic(Traffic::IpProtocol(grh.next_header)));
     }

@@ -3,7 +3,7 @@
 use super::headers::{Found, Header, Walk};
 use super::tag::{self, Tag, TagPayload};
 use super::view::View;
-use super::{Dissected, Other, infiniband, network, tunnel};
+use super::{Other, Parsed, infiniband, network, tunnel};
 use crate::protocol::Traffic;
 use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
@@ -19,7 +19,7 @@ pub(super) fn by_link_type<'a, F: Found>(
     link: LinkType,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Dissected<'a> {
+) -> Parsed<'a> {
     match link {
         LinkType::ETHERNET => ethernet(view, walk),
         LinkType::LINUX_SLL => {
@@ -44,7 +44,7 @@ pub(super) fn by_link_type<'a, F: Found>(
     }
 }
 
-pub(super) fn ethernet<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn ethernet<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = Ethernet2HeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 14))?;
     walk.found(Header::Ethernet, &view, 14);
     let word =
@@ -59,7 +59,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],
     mut view: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Dissected<'a> {
+) -> Parsed<'a> {
     let mut ether_type = u16::from_be_bytes(ether_type);
     loop {
         match ether_type {
@@ -95,7 +95,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
     }
 }
 
-pub(super) fn by_ip_version<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn by_ip_version<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let [first] = view.header(Layer::Network)?;
     match first >> 4 {
         4 => network::ipv4(view, walk),
@@ -107,7 +107,7 @@ pub(super) fn by_ip_version<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>
 /// Parses four bytes of address family, in the capturing host's order for [`LinkType::NULL`] and in
 /// network order for [`LinkType::LOOP`]. No family is valid in both orders, so both are tried for
 /// both link types.
-fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let family = u32::from_be_bytes(*view.header(Layer::Link)?);
     walk.found(Header::Loopback, &view, 4);
     let family = if family > 0xffff { family.swap_bytes() } else { family };
@@ -129,7 +129,7 @@ pub(super) fn is_understood(ether_type: u16) -> bool {
 
 /// Parses an Endace Extensible Record Format record. Offsets of stops in its extension headers
 /// count from its first byte.
-fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let short = |stop: Stop| view.stop(Layer::Link, stop.offset, stop.needed);
     let header = Erf::parse(view.data).map_err(short)?;
     let length = header.headers_length(view.data).map_err(short)?;

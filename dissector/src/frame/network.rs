@@ -4,7 +4,7 @@ use super::headers::{Found, Header, Walk};
 use super::infiniband;
 use super::tunnel::InUdp;
 use super::view::{View, malformed};
-use super::{Address, Carrier, Dissected, Other, Segment, tunnel};
+use super::{Address, Carrier, Other, Parsed, Segment, tunnel};
 use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
@@ -44,7 +44,7 @@ impl Fragment {
     }
 }
 
-pub(super) fn ipv4<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn ipv4<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = Ipv4HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv4::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv4::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -75,7 +75,7 @@ pub(super) fn ipv4<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Diss
     upper(header.protocol().0, view.skip(length), &below, walk)
 }
 
-pub(super) fn ipv6<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn ipv6<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = Ipv6HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv6::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv6::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -143,7 +143,7 @@ fn upper<'a, F: Found>(
     view: View<'a>,
     below: &Below<'a>,
     walk: &mut Walk<'_, F>,
-) -> Dissected<'a> {
+) -> Parsed<'a> {
     match (protocol, below.fragment) {
         (TCP, Fragment::None) => Err(tcp(view, below, walk.context)),
         (17, Fragment::Later) => Err(Other::Fragment),
@@ -177,7 +177,7 @@ fn other_udp<'a, F: Found>(
     view: View<'a>,
     fragment: Fragment,
     walk: &mut Walk<'_, F>,
-) -> Dissected<'a> {
+) -> Parsed<'a> {
     let tunnel = InUdp::of_port(ports[1], walk.config);
     match tunnel.filter(|_| fragment == Fragment::None && walk.may_enter()) {
         Some(tunnel) => {
@@ -192,7 +192,7 @@ fn other_udp<'a, F: Found>(
 /// Only the destination port identifies RoCEv2. The source port spreads flows over paths, and may
 /// be the port of another protocol.
 #[inline]
-fn udp<'a, F: Found>(view: View<'a>, below: &Below<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn udp<'a, F: Found>(view: View<'a>, below: &Below<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else {
         return Err(view.stop(Layer::Udp, 0, 8));
     };

@@ -2,7 +2,7 @@
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
-use super::{Config, Dissected, Other, link, network};
+use super::{Config, Other, Parsed, link, network};
 use crate::protocol::Traffic;
 use rdmascope_wire::Layer;
 
@@ -33,12 +33,7 @@ impl InUdp {
     }
 
     /// Parses the payload of the UDP packet to `port`.
-    pub(super) fn parse<'a, F: Found>(
-        self,
-        port: u16,
-        view: View<'a>,
-        walk: &mut Walk<'_, F>,
-    ) -> Dissected<'a> {
+    pub(super) fn parse<'a, F: Found>(self, port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
         walk.enter_tunnel();
         match self {
             InUdp::Vxlan => vxlan(port, view, walk),
@@ -51,7 +46,7 @@ impl InUdp {
 }
 
 /// Parses the payload of an IP packet by its protocol number.
-pub(super) fn in_ip<'a, F: Found>(protocol: u8, view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn in_ip<'a, F: Found>(protocol: u8, view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     walk.enter_tunnel();
     match protocol {
         // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
@@ -68,7 +63,7 @@ pub(super) fn in_ip<'a, F: Found>(protocol: u8, view: View<'a>, walk: &mut Walk<
 
 /// Parses EtherIP (RFC 3378, section 3): version 3 in four bits, 12 reserved bits, an Ethernet
 /// frame.
-fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<2>(Layer::Link)?;
     if header[0] >> 4 != 3 {
         return Err(Other::Traffic(Traffic::IpProtocol(97)));
@@ -80,7 +75,7 @@ fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'
 /// Parses generic UDP encapsulation (draft-ietf-intarea-gue-09, sections 3 and 4). Version 0 has a
 /// control bit, the length of the optional fields in four-byte words, and an IP protocol number. In
 /// version 1, an IP packet follows UDP: its own version begins with the bits of that number.
-fn gue<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn gue<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<4>(Layer::Link)?;
     match header[0] >> 6 {
         0 if header[0] & 0x20 == 0 => {}
@@ -102,7 +97,7 @@ const ETHERNET: u16 = 0x6558;
 /// Parses VXLAN (RFC 7348, section 5): a byte of flags, whose I bit announces a network identifier;
 /// 7 more bytes; an Ethernet frame. In VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe, section 3), the P bit
 /// announces the protocol of the payload in the last byte of the first word.
-fn vxlan<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn vxlan<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<8>(Layer::Link)?;
     let (has_identifier, has_protocol) = (header[0] & 0x08 != 0, header[0] & 0x04 != 0);
     if !has_identifier && !has_protocol {
@@ -117,7 +112,7 @@ fn vxlan<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Dis
 }
 
 /// Parses the payload of VXLAN-GPE or NSH by its protocol (RFC 8300, section 2.2).
-fn by_next_protocol<'a, F: Found>(protocol: u8, view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn by_next_protocol<'a, F: Found>(protocol: u8, view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     match protocol {
         1 => network::ipv4(view, walk),
         2 => network::ipv6(view, walk),
@@ -131,7 +126,7 @@ fn by_next_protocol<'a, F: Found>(protocol: u8, view: View<'a>, walk: &mut Walk<
 /// Parses the network service header (RFC 8300, section 2): the version, flags, a time to live, the
 /// length in four-byte words, the metadata type, the protocol of the payload, the service path, and
 /// metadata.
-pub(super) fn nsh<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn nsh<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<8>(Layer::Link)?;
     let length = usize::from(header[1] & 0x3f) * 4;
     if header[0] >> 6 != 0 {
@@ -147,7 +142,7 @@ pub(super) fn nsh<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Disse
 
 /// Parses GENEVE (RFC 8926, section 3.4): the version, the length of the options in four-byte
 /// words, flags, the Ethertype of the payload, and a network identifier.
-fn geneve<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn geneve<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<8>(Layer::Link)?;
     if header[0] >> 6 != 0 {
         return Err(Other::Traffic(Traffic::Udp(port)));
@@ -166,7 +161,7 @@ fn geneve<'a, F: Found>(port: u16, view: View<'a>, walk: &mut Walk<'_, F>) -> Di
 /// Parses an MPLS label stack, whose last entry has the S bit (RFC 3032, section 2.1). The stack
 /// does not name its payload. IP packets begin with their version in four bits, and other payloads
 /// should avoid these values (RFC 4928, section 3), so any other value is taken for Ethernet.
-pub(super) fn mpls<'a, F: Found>(mut view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn mpls<'a, F: Found>(mut view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     loop {
         let entry = view.header::<4>(Layer::Link)?;
         walk.found(Header::Mpls, &view, 4);
@@ -187,7 +182,7 @@ pub(super) fn mpls<'a, F: Found>(mut view: View<'a>, walk: &mut Walk<'_, F>) -> 
 
 /// Parses Ethernet over MPLS that begins with four zero bits. They belong to a control word (RFC
 /// 4448, section 4.6) or to a MAC address; the Ethertype shows which.
-fn pseudowire<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn pseudowire<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<14>(Layer::Link)?;
     if link::is_understood(u16::from_be_bytes([header[12], header[13]])) {
         return link::ethernet(view, walk);
@@ -199,7 +194,7 @@ fn pseudowire<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected
 /// Parses a PPPoE session (RFC 2516, section 4): version 1 and type 1, code 0, the session, the
 /// payload length. The PPP protocol number has two bytes, because section 7 advises against
 /// compressing it.
-pub(super) fn pppoe<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+pub(super) fn pppoe<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<8>(Layer::Link)?;
     if header[..2] != [0x11, 0] {
         return Err(Other::Traffic(Traffic::EtherType(0x8864)));
@@ -221,7 +216,7 @@ pub(super) fn pppoe<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dis
 
 /// Parses GRE (RFC 2784 and 2890): four bytes, and four each for the checksum, key and sequence
 /// number that the bits C, K and S announce.
-fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<4>(Layer::Link)?;
     let checksum = header[0] & 0x80 != 0;
     let routing = header[0] & 0x40 != 0;
@@ -271,7 +266,7 @@ fn key_of(view: &View<'_>, has_checksum: bool) -> [u8; 4] {
 
 /// Parses ERSPAN type III (draft-foschiano-erspan-03, section 4.3): 12 bytes, and 8 more if the
 /// last bit is set.
-fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Dissected<'a> {
+fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Parsed<'a> {
     let header = view.header::<12>(Layer::Link)?;
     let length = if header[11] & 1 == 0 { 12 } else { 20 };
     view.require(Layer::Link, length)?;

@@ -155,7 +155,7 @@ impl Reads {
         Some(fault)
     }
 
-    /// Bytes of memory used by the requests. A clone needs as many.
+    /// Bytes of heap memory used by the requests. A clone needs the same.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.requests.capacity() * size_of::<Request>()

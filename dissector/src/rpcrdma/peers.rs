@@ -73,7 +73,7 @@ pub(crate) struct Peers {
     /// IP address of each end in the REQ.
     pub ips: [Option<IpAddr>; 2],
     /// Number of the connection, once it was mentioned in an event: see
-    /// [`super::Transactions::number`].
+    /// [`Transactions::number`](super::Transactions::number).
     pub(super) number: Option<NonZeroU32>,
     /// Index of the connection in the engine.
     pub session: u32,

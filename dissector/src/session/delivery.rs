@@ -1,4 +1,4 @@
-//! The way of deliveries from the transport to RPC-over-RDMA, and the early ones that wait.
+//! Passes deliveries from the transport to RPC-over-RDMA. Early ones wait.
 
 use super::{Session, SessionEnd};
 use crate::event::{Event, Eviction, Report};

@@ -107,7 +107,7 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
     details.answered = Some(count);
     let count = count as usize;
     let outcome = (0..count).try_for_each(|index| result::<O>(index, count, payload, details));
-    // The facts of the arguments are in order already.
+    // Those of the results were added after those of all arguments.
     details.states.sort_by_key(|fact| fact.operation);
     outcome
 }

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 const CLIENT_PSN: u32 = 1_000;
 const SERVER_PSN: u32 = 500_000;
+
 fn kept(transaction: &Transaction) -> &Exchange {
     transaction.exchange.as_ref().unwrap()
 }

@@ -8,6 +8,7 @@ use rdmascope_wire::rpcrdma::Segment;
 use std::ops::Range;
 
 const SEGMENT: Segment = segment(7, 1001, 0x1000);
+
 /// A READ of 1001 bytes in two segments, of 601 and 400. Returns the frames of both RDMA WRITEs.
 fn read_call(world: &mut World) -> [Range<usize>; 2] {
     let chunk = [segment(7, 601, 0x1000), segment(8, 400, 0x9000)];

@@ -7,8 +7,8 @@ use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rdmascope_wire::bth::{
-    Acknowledgement, Bth, Extensions, NakCode, Opcode, Operation as Kind, PacketPosition, Reth, Syndrome,
-    end_to_end_credits, rnr_timer,
+    Acknowledgement, Bth, Extensions, NakCode, Opcode, Operation as Kind, Reth, Syndrome, end_to_end_credits,
+    rnr_timer,
 };
 use rdmascope_wire::psn::Psn;
 
@@ -432,7 +432,7 @@ impl QueuePair {
             rest if is_last => rest,
             _ => mtu,
         };
-        let ends = matches!(kind.position(), PacketPosition::Last | PacketPosition::Only);
+        let ends = kind.ends_message();
         if ends != is_last || packet.payload.len() != length {
             self.fault(Fault::Length { length: packet.payload.len(), psn });
             return self.fail(Failure::BadResponse);

@@ -115,7 +115,7 @@ impl QueuePair {
     /// an invalid request (section 9.7.4.1).
     fn fits(&mut self, packet: &Packet<'_>, kind: Kind) -> bool {
         let psn = packet.bth.psn;
-        let begins = matches!(kind.position(), PacketPosition::First | PacketPosition::Only);
+        let begins = kind.begins_message();
         let in_sequence = match &self.responder.message {
             None => begins,
             Some(Message::Send { .. }) => !begins && kind.is_send(),
@@ -158,7 +158,7 @@ impl QueuePair {
             return self.wrong_length(packet);
         }
         bytes.extend_from_slice(packet.payload);
-        if matches!(kind.position(), PacketPosition::First | PacketPosition::Middle) {
+        if !kind.ends_message() {
             self.responder.message = Some(Message::Send { bytes });
             return self.taken(packet, false);
         }
@@ -201,7 +201,7 @@ impl QueuePair {
             _ => return,
         };
         let length = packet.payload.len() as u32;
-        let ends = matches!(kind.position(), PacketPosition::Last | PacketPosition::Only);
+        let ends = kind.ends_message();
         let end = written.saturating_add(length);
         if if ends { end != reth.dma_length } else { end >= reth.dma_length } {
             return self.wrong_length(packet);

@@ -29,7 +29,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::NakCode;
-use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, Segment};
+use rdmascope_wire::rpcrdma::{Builder, Header, NFS_PORT, Procedure, Segment};
 
 /// Most Read chunks of replies that are kept.
 const MOST_OFFERS: usize = 4096;
@@ -61,7 +61,7 @@ impl Target {
         Target {
             local,
             remote,
-            port: 20049,
+            port: NFS_PORT,
             patience: Duration::from_secs(2),
             nfs: true,
             first_xid: 0x5ce0_0000,

@@ -5,6 +5,7 @@ mod messages;
 mod network;
 mod reliable_reply;
 
+use core::fmt::Display;
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::pair::Pair;
 use rdmascope_peer::peer::{Config, Event, Peer};
@@ -22,26 +23,26 @@ impl Session {
     fn new(a: rpcrdma::Config, b: rpcrdma::Config) -> Session {
         let peer = |session, seed| Peer::new(Config { session, ..Config::default() }, seed);
         let mut pair = Pair::new(peer(a, 1), peer(b, 2), 3);
-        let (a, b) = connect(&mut pair);
+        let (a, b) = connect(&mut pair, "a good network");
         pair.run();
         while pair.a.poll_event().is_some() {}
         Session { pair, a, b }
     }
 }
 
-/// Connects `a` to `b`. Returns the connection of each.
-fn connect(pair: &mut Pair<Peer>) -> (ConnectionId, ConnectionId) {
+/// Connects `a` to `b`. Returns the connection of each. A failure names `context`.
+fn connect(pair: &mut Pair<Peer>, context: impl Display) -> (ConnectionId, ConnectionId) {
     assert!(pair.b.listen(20049));
     let ours = pair.a.connect(pair.address_a, pair.address_b, 20049).unwrap();
     for _ in 0..10_000 {
-        assert!(pair.step());
+        assert!(pair.step(), "{context}: no connection");
         while let Some(event) = pair.b.poll_event() {
             if let Event::Endpoint(endpoint::Event::Connected { connection }) = event {
                 return (ours, connection);
             }
         }
     }
-    panic!("no connection")
+    panic!("{context}: no connection")
 }
 
 /// Inline thresholds of 1024 bytes and segments of 1000 bytes.

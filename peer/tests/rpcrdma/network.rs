@@ -163,7 +163,7 @@ fn random_sessions_answer_each_call_once() {
                 ..Network::GOOD
             };
         }
-        let (a, b) = connect(&mut pair);
+        let (a, b) = connect(&mut pair, format_args!("seed {seed}"));
         let (mut ours, mut theirs) = (Side::default(), Side::default());
         for _ in 0..1 + random.below(4) {
             send_call(&mut pair.a, a, &mut random, &mut ours);

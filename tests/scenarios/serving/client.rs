@@ -16,7 +16,7 @@ use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use std::sync::{Arc, Mutex};
 
 /// The packets in the order in which they were sent.
-pub(super) type Crossed = Arc<Mutex<Vec<(Instant, Datagram)>>>;
+type Crossed = Arc<Mutex<Vec<(Instant, Datagram)>>>;
 
 struct Tap(Crossed);
 

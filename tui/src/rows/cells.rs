@@ -7,7 +7,7 @@ use rdmascope_present::text::Style;
 /// Separates the cells. Data from the wire cannot contain it, because it is escaped there.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 
-/// The cells of a subject in a capture that starts at `start`, and their strongest colour.
+/// The cells of a subject in a capture that starts at `start`, and the last colour among them.
 pub(crate) fn joined<S: Subject>(table: &TextTable<S>, subject: S::Of<'_>, start: Time) -> (Box<str>, Tint) {
     let (mut cells, mut tint) = (String::new(), Tint::Plain);
     let setting = Setting { start, style: Style::default() };

@@ -200,10 +200,7 @@ pub(super) enum Ending {
 
 impl Ending {
     fn of(transaction: &Transaction) -> Ending {
-        let name = |status| {
-            let called = transaction.procedure?;
-            names::status_name(called.program, called.version, status)
-        };
+        let name = |status| names::status_of(transaction, status);
         match (Failure::of(transaction), transaction.status) {
             (Some(Failure::Status(status)), _) | (None, Some(status)) => Ending::Status(status, name(status)),
             (Some(failure), _) => Ending::Failed(failure),

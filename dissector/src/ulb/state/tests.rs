@@ -230,6 +230,7 @@ proptest! {
             let _ = call(procedure, &mut Payload::new(&stream, Chunks::Read(&[])), &mut details);
             let _ = reply(procedure, &mut Payload::new(&stream, Chunks::Write(&[])), &mut details);
             prop_assert!(details.states.len() <= StateFact::MOST);
+            prop_assert!(details.states.is_sorted_by_key(|fact| fact.operation));
             for fact in &details.states {
                 prop_assert!(usize::from(fact.operation) < details.operations.len());
             }

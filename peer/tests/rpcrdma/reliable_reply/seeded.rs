@@ -88,7 +88,7 @@ impl Bench {
                 ..Network::GOOD
             };
         }
-        let (a, b) = connect(&mut pair);
+        let (a, b) = connect(&mut pair, format_args!("seed {seed}"));
         let (open, offered, aborts) = Default::default();
         Bench { seed, pair, a, b, open, offered, aborts }
     }
