@@ -3,9 +3,6 @@
 
 use super::bounded;
 use super::known::Known;
-use alloc::collections::VecDeque;
-use hashbrown::HashMap;
-use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Direction;
@@ -13,11 +10,7 @@ use rdmascope_wire::private_data::Negotiated;
 
 /// The last connection of each pair of ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reconnections {
-    last: HashMap<Ends, Settings, BuildHasher>,
-    /// Oldest first.
-    order: VecDeque<Ends>,
-}
+pub(crate) struct Reconnections(bounded::Map<Ends, Settings>);
 
 /// The address of the end that opened the connection, that of the other end, and the port.
 type Ends = (Address, Address, Option<u16>);
@@ -56,7 +49,7 @@ impl Reconnections {
 
     /// Heap bytes that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
-        self.last.allocation_size() + self.order.len() * size_of::<Ends>()
+        self.0.footprint()
     }
 
     /// Records the settings of two ends once they are known, and returns those of their last
@@ -68,15 +61,9 @@ impl Reconnections {
     ) -> Option<Settings> {
         let ends = (connection.requester.address, connection.responder.address, connection.port);
         let settings = Settings { connection: connection.id, frame, negotiated };
-        if self.last.get(&ends).is_some_and(|last| last.connection == connection.id) {
+        if self.0.get(&ends).is_some_and(|last| last.connection == connection.id) {
             return None;
         }
-        let before = self.last.insert(ends, settings);
-        if before.is_none()
-            && let Some(oldest) = bounded::push(&mut self.order, Reconnections::MOST, ends)
-        {
-            self.last.remove(&oldest);
-        }
-        before
+        self.0.insert(Reconnections::MOST, ends, settings)
     }
 }

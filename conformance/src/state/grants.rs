@@ -8,7 +8,6 @@ use super::moment::{Key, Moment};
 use crate::bounded;
 use crate::reconnection::Place;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 
 /// A grant of a server on a file.
 pub(super) trait Grant: Copy {
@@ -18,21 +17,17 @@ pub(super) trait Grant: Copy {
 
 /// The latest stateids, with the last grant of each.
 #[derive(Clone, Debug)]
-pub(super) struct Grants<G> {
-    /// Oldest first.
-    held: VecDeque<Held<G>>,
-}
+pub(super) struct Grants<G>(bounded::Map<Key, Held<G>>);
 
 impl<G> Default for Grants<G> {
     fn default() -> Grants<G> {
-        Grants { held: VecDeque::new() }
+        Grants(bounded::Map::default())
     }
 }
 
 /// A stateid.
 #[derive(Clone, Debug)]
 struct Held<G> {
-    key: Key,
     /// The owner: a hash of a lock-owner, or a client ID.
     owner: u64,
     place: Place,
@@ -96,8 +91,8 @@ impl<G: Grant> Grants<G> {
 
     /// Heap bytes that its lists take up.
     pub(super) fn footprint(&self) -> usize {
-        let files: usize = self.held.iter().map(|held| held.file.len()).sum();
-        self.held.len() * size_of::<Held<G>>() + files
+        let files: usize = self.0.values().map(|held| held.file.len()).sum();
+        self.0.footprint() + files
     }
 
     /// Records a grant. `owner` is given if the request contains it.
@@ -109,10 +104,9 @@ impl<G: Grant> Grants<G> {
         (place, file): (Place, &[u8]),
         now: Moment,
     ) {
-        let at = self.held.iter().position(|held| held.key == key);
-        let known = at.and_then(|at| self.held.remove(at)).map(|held| held.owner);
+        let known = self.0.remove(&key).map(|held| held.owner);
         let Some(owner) = owner.or(known) else { return };
-        for held in &mut self.held {
+        for held in self.0.values_mut() {
             let is_of_another =
                 held.owner != owner && *held.file == *file && is_one_server(held.place, place);
             if let Some(grant) = held.grant.as_mut().filter(|_| is_of_another)
@@ -123,13 +117,12 @@ impl<G: Grant> Grants<G> {
             }
         }
         let grant = Some(Granted { number, access, at: now, conflict: None });
-        let held = Held { key, owner, place, file: file.into(), grant };
-        bounded::push(&mut self.held, Grants::<G>::MOST, held);
+        self.0.insert(Grants::<G>::MOST, key, Held { owner, place, file: file.into(), grant });
     }
 
     /// Records that LOCKU succeeded.
     pub(super) fn given_back(&mut self, key: Key) {
-        if let Some(held) = self.held.iter_mut().find(|held| held.key == key) {
+        if let Some(held) = self.0.get_mut(&key) {
             held.grant = None;
         }
     }
@@ -138,7 +131,7 @@ impl<G: Grant> Grants<G> {
     /// held while a conflicting one was granted, returns it with the times of both grants. Each
     /// conflict is returned once.
     pub(super) fn confirmed(&mut self, key: Key, number: u32, now: &Moment) -> Option<(G, [Moment; 2])> {
-        let held = self.held.iter_mut().find(|held| held.key == key)?;
+        let held = self.0.get_mut(&key)?;
         let grant = held.grant.as_mut().filter(|grant| grant.number == number)?;
         let conflict = grant.conflict.take_if(|conflict| conflict.is_before(now))?;
         Some((grant.access, [grant.at, conflict]))

@@ -12,8 +12,6 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use hashbrown::HashMap;
-use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{
     Callback, FactKind, Nfs4, Operation, OperationKind, Sequence, SessionId, StateFact, StateId,
@@ -29,9 +27,7 @@ const NEW_CLAIMS: [u32; 2] = [open_claim_type4::NULL, open_claim_type4::FH];
 pub(crate) struct StateTable {
     /// Oldest first.
     sessions: VecDeque<Session>,
-    stateids: HashMap<Key, Stateid, BuildHasher>,
-    /// The keys, oldest first.
-    order: VecDeque<Key>,
+    stateids: bounded::Map<Key, Stateid>,
     /// [`Session::scope`] of the last session.
     scopes: u64,
     locks: Grants<Range>,
@@ -123,8 +119,7 @@ impl StateTable {
         let slots: usize = self.sessions.iter().map(|session| size_of_val(&session.slots[..])).sum();
         self.sessions.len() * size_of::<Session>()
             + slots
-            + self.stateids.allocation_size()
-            + self.order.len() * size_of::<Key>()
+            + self.stateids.footprint()
             + self.locks.footprint()
             + self.shares.footprint()
     }
@@ -194,12 +189,7 @@ impl StateTable {
 
     /// Finds or adds the state of a stateid.
     fn stateid(&mut self, key: Key) -> &mut Stateid {
-        if !self.stateids.contains_key(&key)
-            && let Some(oldest) = bounded::push(&mut self.order, StateTable::MOST_STATEIDS, key)
-        {
-            self.stateids.remove(&oldest);
-        }
-        self.stateids.entry(key).or_default()
+        self.stateids.or_default(StateTable::MOST_STATEIDS, key)
     }
 
     /// Records the recall of a delegation or a layout that the client accepted.
