@@ -16,6 +16,9 @@ use alloc::vec::Vec;
 pub(super) struct Stream {
     /// The next sequence number; `None` until a segment was seen.
     expected: Option<u32>,
+    /// Until then: the sequence number that the other end acknowledged when the capture began, and
+    /// the first packet with it. Bytes from it on were sent during the capture.
+    begun: Option<(u32, Seen)>,
     /// Segments after a gap, in the order of their sequence numbers.
     held: Roomy<VecDeque<HeldSegment>>,
     /// Payload bytes held.
@@ -130,7 +133,7 @@ impl Stream {
     /// Processes a segment. `run.sequence` is that of its payload, after a SYN.
     pub(super) fn take<'a>(&mut self, run: Run<'a>) -> Arrival<'a> {
         self.longest = self.longest.max(run.length);
-        let expected = *self.expected.get_or_insert(run.sequence);
+        let expected = *self.expected.get_or_insert_with(|| first_expected(self.begun, &run));
         let ahead = run.sequence.wrapping_sub(expected) as i32;
         if run.length == 0 || !(-Stream::WINDOW..Stream::WINDOW).contains(&ahead) {
             return Arrival::Nothing;
@@ -172,9 +175,19 @@ impl Stream {
 
     /// Notes that the other end has received everything before this sequence number.
     pub(super) fn acknowledge(&mut self, number: u32, seen: Seen) {
-        let Some(expected) = self.expected else { return };
         let ahead = |from: u32| number.wrapping_sub(from) as i32;
         let is_new = self.acknowledged.is_none_or(|(before, _)| ahead(before) > 0);
+        let expected = match (self.expected, &mut self.begun) {
+            (Some(expected), _) => expected,
+            (None, Some((begun, since))) => {
+                // The acknowledged bytes may have passed just before the capture began.
+                if is_new && seen.time.since(since.time) <= REORDERING.0 {
+                    *begun = number;
+                }
+                *begun
+            }
+            (None, begun) => begun.insert((number, seen)).0,
+        };
         if is_new && (1..Stream::WINDOW).contains(&ahead(expected)) {
             self.acknowledged = Some((number, seen));
             self.confirm();
@@ -229,6 +242,16 @@ impl Stream {
             None => gap.since.time.plus(Stream::RETRANSMISSION + 1),
         })
     }
+}
+
+/// The first sequence number of a stream whose first captured segment is `run`. A segment soon after
+/// the beginning of the capture may follow others that passed before it.
+fn first_expected(begun: Option<(u32, Seen)>, run: &Run<'_>) -> u32 {
+    let is_sent_since = |&(number, since): &(u32, Seen)| {
+        let ahead = run.sequence.wrapping_sub(number) as i32;
+        run.seen.time.since(since.time) > REORDERING.0 && (0..Stream::WINDOW).contains(&ahead)
+    };
+    begun.filter(is_sent_since).map_or(run.sequence, |(number, _)| number)
 }
 
 impl Gap {
