@@ -262,10 +262,11 @@ impl Transactions {
     }
 
     /// Ends all open transactions of a connection, because it or the capture is over at `until`.
-    /// `captured` is [`Ending::captured`](crate::observation::Ending::captured).
+    /// `captured` is [`Ending::captured`](crate::observation::Ending::captured). `hidden` has for each
+    /// end the packet that acknowledged packets after the last captured one.
     pub(crate) fn end_all(
         &mut self,
-        (is_closed, until, captured): (bool, Time, [bool; 2]),
+        (is_closed, until, captured, hidden): (bool, Time, [bool; 2], [Option<Seen>; 2]),
         peers: &mut Peers,
         report: &mut Report<'_>,
     ) {
@@ -278,14 +279,16 @@ impl Transactions {
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
             let slowest = peers.slowest.max(Transaction::PATIENCE);
-            let (unseen, clock_steps) = (peers.unseen, self.clock_steps);
+            let clock_steps = self.clock_steps;
             let Some(open) = self.find(slot) else { continue };
             let until = Some(until).filter(|_| captured[open.caller.other()]);
-            let called = open.transaction.call.as_ref().map(|call| call.seen.time);
-            let is_overdue = !open.lacks_packets(peers)
-                && unseen == open.unseen_before
+            let called = open.transaction.call.as_ref().map(|call| call.seen);
+            open.is_answer_hidden = hidden[open.caller.other()]
+                .zip(called)
+                .is_some_and(|(seen, called)| seen.frame > called.frame);
+            let is_overdue = !open.may_have_reply(peers)
                 && open.clock_steps == clock_steps
-                && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
+                && until.zip(called).is_some_and(|(until, called)| until.since(called.time) > slowest);
             let without_reply = if is_closed || is_overdue { Outcome::NoReply } else { Outcome::CutOff };
             let outcome = outcome_of(&open.transaction, without_reply);
             self.end(slot, (outcome, until), peers, report);
@@ -402,8 +405,7 @@ impl Transactions {
 
         let gap = open.lacks_packets(peers);
         open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
-        // The other end sent something that the capture lacks, maybe the reply.
-        let may_have_reply = gap || peers.unseen > open.unseen_before;
+        let may_have_reply = open.may_have_reply(peers);
         open.conclude(outcome, (gap, may_have_reply, peers.is_snooped), until);
         peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;

@@ -39,6 +39,8 @@ pub(super) struct Open {
     pub(super) was_held_in_gap: bool,
     /// [`Peers::unseen`] when it started.
     pub(super) unseen_before: u64,
+    /// Whether the called end sent packets after the call that the capture lacks at its end.
+    pub(super) is_answer_hidden: bool,
     pub(super) transaction: Transaction,
     /// [`Peers::waited`] at the call.
     pub(super) waited_before: u64,
@@ -98,6 +100,7 @@ impl Default for Open {
             missing_before: 0,
             was_held_in_gap: false,
             unseen_before: 0,
+            is_answer_hidden: false,
             transaction: Transaction {
                 number: 0,
                 begun: 0,
@@ -154,6 +157,7 @@ impl Open {
         self.missing_before = peers.missing_packets;
         self.was_held_in_gap = false;
         self.unseen_before = peers.unseen;
+        self.is_answer_hidden = false;
         self.scattered = 0;
         self.moved_in = None;
         self.identity = CallIdentity::default();
@@ -357,6 +361,11 @@ impl Open {
     /// Whether the capture lacks packets that may concern it.
     pub(super) fn lacks_packets(&self, peers: &Peers) -> bool {
         peers.missing_packets > self.missing_before || self.was_held_in_gap
+    }
+
+    /// Whether the called end sent something that the capture lacks, maybe the reply.
+    pub(super) fn may_have_reply(&self, peers: &Peers) -> bool {
+        self.lacks_packets(peers) || peers.unseen > self.unseen_before || self.is_answer_hidden
     }
 
     /// The state of the transaction so far.

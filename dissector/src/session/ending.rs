@@ -6,7 +6,7 @@ use crate::event::{Event, Report};
 use crate::frame::Address;
 use crate::observation::{Ending, Missing, Observed};
 use crate::rdma::End;
-use crate::record::Time;
+use crate::record::{Seen, Time};
 use crate::rpcrdma::Transactions;
 
 impl Session {
@@ -76,10 +76,17 @@ impl Session {
             self.note_half_flows();
             self.observe_ending(captured, report);
         }
-        transactions.end_all((is_closed, until, captured), &mut self.peers, report);
+        let hidden = End::BOTH.map(|from| self.hidden(from));
+        transactions.end_all((is_closed, until, captured, hidden), &mut self.peers, report);
         self.attribute_all(transactions, report);
         self.report_framed(report);
         report(Event::Connection(&self.summary()));
+    }
+
+    /// The packet that first acknowledged packets of an end after its last captured one.
+    fn hidden(&self, from: End) -> Option<Seen> {
+        self.transport.missing_at_the_end(from).filter(|missing| *missing > 0)?;
+        self.transport.acknowledged(from).map(|(_, seen)| seen)
     }
 
     fn observe_ending(&self, captured: [bool; 2], report: &mut Report<'_>) {
