@@ -94,7 +94,8 @@ impl Known {
 
     /// Whether the capture contains everything that this end sent, as far as known so far.
     pub(crate) fn is_fully_captured(&self, end: End) -> bool {
-        self.holds_start() && self.losses(end) == 0 && !self.half_flows[end].waits
+        let HalfFlow { waits, lags, .. } = self.half_flows[end];
+        self.holds_start() && self.losses(end) == 0 && !waits && !lags
     }
 
     /// The direction of the transactions that this end calls.

@@ -218,11 +218,12 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[AETH],
         sentence: "A NAK for anything other than a gap or a missing Receive ends the connection.",
         explanation: "Such NAKs are invalid request, remote access error and remote operational \
-            error. The PSN identifies the request, if it is recent enough. The end that sent the \
-            request is at fault, or the refusing end if it advertised the memory in an open \
-            transaction. No end is named if the memory contains a reply, because its Responder may \
-            free it after a time. An operational error on other requests names no end: the refusing \
-            end may be at fault, or a Send too long for its Receive.",
+            error. The PSN identifies the request, if it is recent enough. The refusing end is at \
+            fault if it advertised the memory in an open transaction. The end that sent the request \
+            is at fault if it is an RDMA operation on other memory, and the capture has all packets \
+            of the refusing end. No end is named otherwise: the refusing end may be at fault, a \
+            Send may be too long for its Receive, and memory with a reply may be freed after a \
+            time. An operational error names the refusing end or none.",
         check: Check::Refused(problems::fatal),
     },
     Checked {

@@ -154,6 +154,8 @@ pub struct CallIdentity {
 pub struct HalfFlow {
     /// Whether requests of it wait for a gap to be filled, or for the message that they answer.
     pub waits: bool,
+    /// Whether the other end acknowledged packets after the last one seen.
+    pub lags: bool,
     /// How often the next position was unknown: after an RDMA Read while the path MTU is unknown,
     /// and where the PSNs jump. Packets missing at these places are not reported.
     pub unsure: u32,
@@ -365,6 +367,9 @@ pub struct Refused {
     pub refusal: Refusal,
     /// The first packet of the request. `None` if it is too old or not in the capture.
     pub request: Option<Seen>,
+    /// Whether the request is known to be an RDMA operation. It is unknown if the operation is too
+    /// old, and unless all observations are enabled.
+    pub is_operation: bool,
     /// For an RDMA operation on memory that the refusing end advertised: the packet that completed
     /// the message with that memory, and whether that message is a reply, as in the reliable-reply
     /// draft. `None` for other requests, if the operation is too old, and unless all observations are

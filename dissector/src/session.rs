@@ -465,6 +465,7 @@ impl Session {
     fn half_flow(&self, side: End) -> HalfFlow {
         HalfFlow {
             waits: self.waits(side),
+            lags: self.transport.missing_at_the_end(side).is_some_and(|missing| missing > 0),
             unsure: self.transport.unsure(side),
             acknowledged: self.transport.acknowledged(side),
         }

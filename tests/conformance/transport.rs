@@ -224,24 +224,35 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "refusal-fatal",
-        alteration: "the last acknowledgement is a NAK for a remote access error",
+        alteration: "the last acknowledgement, of a Send, is a NAK for a remote access error",
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x62),
         also: &[],
-        shows: shown(By::Requester, &[1617, 1618], "remote access error", ""),
+        shows: shown(By::Nobody, &[1617, 1618], "remote access error", ""),
+    },
+    Trigger {
+        rule: "refusal-fatal",
+        alteration: "the client answers an RDMA READ of memory that it did not advertise with a NAK for a remote access error",
+        control: basic,
+        alter: |capture| {
+            let at = refuse_first_read(capture);
+            let psn = capture.packets[at].psn();
+            let is_refused =
+                |packet: &&mut Packet| packet.opcode() == opcode::READ_REQUEST && packet.psn() == psn;
+            let read = capture.packets[..at].iter_mut().find(is_refused);
+            let read = read.expect("the server reads");
+            let (address, rkey, length) = read.reth().expect("a request names memory");
+            read.set_reth(address, rkey ^ 0x10, length);
+            read.seal();
+        },
+        also: &["memory-advertised"],
+        shows: shown(By::Responder, &[96, 104], "remote access error", ""),
     },
     Trigger {
         rule: "refusal-fatal",
         alteration: "the client answers an RDMA READ of memory that it advertised with a NAK for a remote access error",
         control: basic,
-        alter: |capture| {
-            let is_answer =
-                |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::READ_RESPONSE_FIRST;
-            let at = capture.packets.iter().position(is_answer).expect("the server reads");
-            capture.packets[at].set_opcode(opcode::ACKNOWLEDGE);
-            capture.packets[at].set_after_bth(&[0x62, 0, 0, 1]);
-            capture.packets.truncate(at + 1);
-        },
+        alter: |capture| _ = refuse_first_read(capture),
         also: &[],
         shows: shown(By::Requester, &[94, 96, 104], "remote access error", ""),
     },
@@ -663,4 +674,29 @@ fn broken_connection_lists_its_events_in_order() {
     let at: Vec<_> = parts.iter().map(|part| message.find(part.as_str())).collect();
     assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{message}");
     assert!(found[0].frames.contains(&original) && found[0].frames.contains(&last));
+}
+
+/// Replaces the first response to an RDMA READ by a NAK for a remote access error, which ends the
+/// capture. Returns its index.
+fn refuse_first_read(capture: &mut Capture) -> usize {
+    let is_answer = |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::READ_RESPONSE_FIRST;
+    let at = capture.packets.iter().position(is_answer).expect("the server reads");
+    capture.packets[at].set_opcode(opcode::ACKNOWLEDGE);
+    capture.packets[at].set_after_bth(&[0x62, 0, 0, 1]);
+    capture.packets.truncate(at + 1);
+    at
+}
+
+/// A NAK is no evidence against the sender of an RDMA operation if the capture may lack the call that
+/// advertised its memory.
+#[test]
+fn refused_operation_blames_nobody_if_a_call_is_missing() {
+    let mut capture = basic();
+    refuse_first_read(&mut capture);
+    let call = capture.packets[..94].iter().rposition(|packet| packet.xid().is_some()).expect("a call");
+    capture.packets.remove(call);
+    capture.renumber();
+    let found = found(&capture, "refusal-fatal");
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(finding.by, None, "{finding:?}");
 }

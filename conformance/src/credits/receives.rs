@@ -48,7 +48,8 @@ pub(super) struct Calls {
 struct Unready {
     calls: Option<Calls>,
     frames: [Option<u64>; 2],
-    /// The capture contains everything that both ends sent up to that point.
+    /// The capture contains everything that both ends sent up to that point, and up to the further
+    /// ones.
     is_fully_captured: bool,
 }
 
@@ -88,12 +89,15 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
         return;
     };
     let calls = flight.calls;
+    // Missing packets may have changed the grant.
+    let is_fully_captured = known.is_fully_captured(sender) && known.is_fully_captured(refused.from);
+    let is_above = calls.is_some_and(|calls| calls.in_flight > u64::from(calls.most));
     if calls.is_none_or(|calls| calls.in_flight <= u64::from(calls.least)) {
         let frames = [refused.request.map(|request| request.frame), Some(refused.seen.frame)];
-        let is_fully_captured = known.is_fully_captured(sender) && known.is_fully_captured(refused.from);
         receives.within.0 += 1;
-        receives.within.1.get_or_insert(Unready { calls, frames, is_fully_captured });
-    } else if calls.is_some_and(|calls| calls.in_flight > u64::from(calls.most)) {
+        let first = receives.within.1.get_or_insert(Unready { calls, frames, is_fully_captured });
+        first.is_fully_captured &= is_fully_captured;
+    } else if is_above && is_fully_captured {
         receives.above += 1;
     } else {
         receives.unclear += 1;
@@ -104,9 +108,9 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
 /// of them exceeded the credits; the receiver, if one was within the credits; otherwise unknown.
 pub(crate) fn at_fault(credits: &Credits, receiver: End) -> Option<End> {
     let receives = &credits[receiver.other()].receives;
-    match (receives.within.0, receives.above, receives.unclear) {
-        (1.., _, _) => Some(receiver),
-        (0, 1.., 0) => Some(receiver.other()),
+    match (&receives.within.1, receives.above, receives.unclear) {
+        (Some(first), ..) => first.is_fully_captured.then_some(receiver),
+        (None, 1.., 0) => Some(receiver.other()),
         _ => None,
     }
 }

@@ -152,18 +152,19 @@ pub(crate) fn is_fatal(refusal: Refusal) -> Option<Failure> {
     }
 }
 
-pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findings<'_>) {
+pub(super) fn fatal(refused: &Refused, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(failure) = is_fatal(refused.refusal).filter(|_| !refused.position.counts_bytes()) else {
         return;
     };
     let request = refused.request.map(|request| request.frame);
     let subject = match request {
         Some(frame) => format!("the request of frame {frame}"),
-        None => "a request that is too old, or not in the capture".to_owned(),
+        None => "a request that is too old or not in the capture".to_owned(),
     };
     // An access error is the responder's own if it advertised that memory. Memory with a reply may be
     // freed after a time (reliable-reply draft, section 4.1.3). An operational error may be its own,
-    // or that of a Send too long for a Receive. The others mean that the request was wrong.
+    // or that of a Send too long for a Receive. The others mean that an RDMA operation was wrong, if
+    // the capture has all messages of the responder, which advertise its memory.
     let advertised = refused.advertised.filter(|_| failure != Failure::InvalidRequest);
     let (from, psn) = (refused.from, refused.position);
     let (by, message) = match (advertised, failure) {
@@ -187,9 +188,10 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
                  too long for its Receive"
             ),
         ),
-        (None, _) => {
+        (None, _) if refused.is_operation && view.is_fully_captured(from) => {
             (Some(from.other()), format!("the other end refused {subject}: NAK, {failure}, at PSN {psn}"))
         }
+        (None, _) => (None, format!("{subject} was refused: NAK, {failure}, at PSN {psn}")),
     };
     let frames =
         request.into_iter().chain(advertised.map(|(seen, _)| seen.frame)).chain([refused.seen.frame]);

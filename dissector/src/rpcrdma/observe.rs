@@ -14,10 +14,10 @@ use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
-    /// The packet that completed the message which advertised the memory of the request in this
-    /// frame, and whether that message is a reply.
-    pub(crate) fn advertised_for(&self, frame: u64) -> Option<(Seen, bool)> {
-        self.advertised.iter().rev().find(|(request, _)| *request == frame).map(|(_, by)| *by)
+    /// Whether the request in this frame is a recent RDMA operation. If its memory was advertised:
+    /// the packet that completed the message which did, and whether that message is a reply.
+    pub(crate) fn operation_in(&self, frame: u64) -> Option<Option<(Seen, bool)>> {
+        self.operations.iter().rev().find(|(request, _)| *request == frame).map(|(_, by)| *by)
     }
 
     /// Reports an observation on this connection.
@@ -129,17 +129,19 @@ impl Transactions {
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
+        let mut advertised = None;
         if let Some((address, mismatch)) = self.mismatch(from.other(), reading, memory, peers) {
             peers.observe(
                 Observed::Unmatched(Unmatched { from, seen, position, reading, memory, address, mismatch }),
                 report,
             );
-        } else if let Some(advertised) = self.advertised(from.other(), memory, peers) {
-            if peers.advertised.len() == MOST {
-                peers.advertised.pop_front();
-            }
-            peers.advertised.push_back((seen.frame, advertised));
+        } else {
+            advertised = self.advertised(from.other(), memory, peers);
         }
+        if peers.operations.len() == MOST {
+            peers.operations.pop_front();
+        }
+        peers.operations.push_back((seen.frame, advertised));
     }
 
     /// The packet that completed the message by which end `owner` advertised this memory, and whether

@@ -108,10 +108,10 @@ pub(crate) struct Peers {
     /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
     /// Kept only if all observations are enabled.
     pub(super) revoked: VecDeque<(Slot, Revoked)>,
-    /// The latest RDMA operations within advertised memory: the frame of each, the packet that
-    /// completed the message that advertised its memory, and whether that message is a reply. Kept
-    /// only if all observations are enabled.
-    pub(super) advertised: VecDeque<(u64, (Seen, bool))>,
+    /// The latest RDMA operations: the frame of each. If its memory was advertised: the packet that
+    /// completed the message which did, and whether that message is a reply. Kept only if all
+    /// observations are enabled.
+    pub(super) operations: VecDeque<(u64, Option<(Seen, bool)>)>,
     /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
@@ -139,7 +139,7 @@ impl Peers {
             slowest: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
-            advertised: VecDeque::new(),
+            operations: VecDeque::new(),
             reported: [0; 2],
         }
     }
@@ -170,8 +170,8 @@ impl Peers {
     /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
-        let advertised = self.advertised.len() * size_of::<(u64, (Seen, bool))>();
-        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + advertised
+        let operations = self.operations.len() * size_of::<(u64, Option<(Seen, bool)>)>();
+        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + operations
     }
 
     /// The time up to `now` in which end `responder` may have waited for the network instead of

@@ -220,8 +220,9 @@ fn deliver(
             peers.observe(Observed::Repeated(repeated), report);
         }
         Delivery::Refused { seen, position, refusal, request } => {
-            let advertised = request.and_then(|request| peers.advertised_for(request.frame));
-            let refused = Refused { from, seen, position, refusal, request, advertised };
+            let operation = request.and_then(|request| peers.operation_in(request.frame));
+            let (is_operation, advertised) = (operation.is_some(), operation.flatten());
+            let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);
         }
         Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
