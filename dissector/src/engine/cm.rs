@@ -92,18 +92,16 @@ fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announc
     Some(Announced { from, seen, name: message.name(), meaning, private_data, is_cut, expects: None })
 }
 
-/// Handles an RTU. It proves that the REP arrived, even if the capture lacks it. Its sender's ID
-/// identifies the connection too.
+/// Handles an RTU. It proves that the REP arrived, even if the capture lacks it. Then the ID of its
+/// receiver may be known from an earlier connection only.
 fn ready_to_use(
     stage: &mut Stage<'_>,
     (from, to): (Address, Address),
     ready: &ReadyToUse<'_>,
 ) -> Option<EndRef> {
-    let by_receiver = sender(stage, to, ready.remote_communication_id);
-    let place = by_receiver.or_else(|| {
-        let id = ready.local_communication_id;
-        stage.sessions.find_exchange_anywhere(from, id, Speaker::Named, stage.context)
-    })?;
+    let id = ready.local_communication_id;
+    let by_sender = stage.sessions.find_exchange_anywhere(from, id, Speaker::Named, stage.context);
+    let place = by_sender.or_else(|| sender(stage, to, ready.remote_communication_id))?;
     let session = stage.sessions.session(place.session);
     if session.state == State::Requested {
         session.state = State::Open;
