@@ -19,6 +19,9 @@ pub struct Tally {
     pub connections: u64,
     /// Connections that carry [something else](Connection::is_foreign) than RPC-over-RDMA.
     pub foreign: u64,
+    /// Connections with Sends of which none is part of a transaction, and connections without Sends
+    /// whose beginning the capture lacks. [`Tally::foreign`] is not part of them.
+    pub unread: u64,
     /// Connections that were open before the capture began.
     pub inferred: u64,
     /// Connections whose messages come from the kernel's transport. [`Tally::inferred`] includes them.
@@ -101,6 +104,7 @@ impl Tally {
             places,
             connections: 0,
             foreign: 0,
+            unread: 0,
             inferred: 0,
             snooped: 0,
             one_sided: 0,
@@ -137,9 +141,16 @@ impl Tally {
         self.sealed += u64::from(transaction.security == Some(Security::GssPrivacy));
     }
 
-    /// Whether there are connections, and none of them carries RPC-over-RDMA.
-    pub fn is_foreign(&self) -> bool {
-        self.connections > 0 && self.connections == self.foreign
+    /// The reason why nothing was judged: a clause. `None` if anything was.
+    pub fn nothing_judged(&self) -> Option<&'static str> {
+        match self {
+            Tally { connections: 0, .. } => Some("the capture has no connections"),
+            _ if self.connections == self.foreign => Some("no connection carries RPC-over-RDMA"),
+            _ if self.connections == self.foreign + self.unread => {
+                Some("no message of RPC-over-RDMA could be read")
+            }
+            _ => None,
+        }
     }
 
     /// Counts a connection that ended.
@@ -147,6 +158,9 @@ impl Tally {
         let ends = [&connection.requester, &connection.responder];
         self.connections += 1;
         self.foreign += u64::from(connection.is_foreign);
+        let is_unread = connection.transactions == [0, 0]
+            && (connection.origin != Origin::Cm || ends.iter().any(|end| end.sent.sends > 0));
+        self.unread += u64::from(is_unread && !connection.is_foreign);
         self.inferred += u64::from(connection.origin != Origin::Cm);
         self.snooped += u64::from(connection.origin == Origin::Snoop);
         let [requester, responder] = ends;

@@ -8,7 +8,7 @@ mod lines;
 mod sarif;
 mod text;
 
-use crate::filters::{RequestedScope, TransactionArguments};
+use crate::filters::TransactionArguments;
 use crate::input::{Audience, Each, Input, read};
 use crate::level::MinimumLevel;
 use crate::output::{Failure, Out, Status, complain_of_troubles, report_failure};
@@ -239,18 +239,10 @@ fn judged<T: Taker>(
     let level = command.level.level();
     let judge = Judge::new(|rule| rule.level <= level);
     let (slice, captured) = slice::of(input, None, &command.filter, Records::Known)?;
-    let mut checking = Checking {
-        judge,
-        figures: Figures::default(),
-        tally,
-        policy,
-        taker,
-        slice: &slice,
-        ending: None,
-        scope: RequestedScope::default(),
-    };
+    let mut checking =
+        Checking { judge, figures: Figures::default(), tally, policy, taker, slice: &slice, ending: None };
     let mut ending = read(captured.input(), &mut checking)?;
-    let Checking { mut tally, figures, policy, taker, scope, .. } = checking;
+    let Checking { mut tally, figures, policy, taker, .. } = checking;
     ending.chosen = slice.chosen();
     let verdict = figures.verdict(&ending, 0);
     tally.leading = Statement::leading(&verdict).to_vec();
@@ -260,19 +252,15 @@ fn judged<T: Taker>(
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
     }
-    if (scope.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
-        return Err(Failure::Command(match ending.nothing_decoded() {
-            Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why}; --allow-empty accepts this"),
-            _ if scope.is_empty() => anyhow!("{NO_CONNECTION}; --allow-empty accepts this"),
-            _ => anyhow!("{NO_RPCRDMA}; --allow-empty accepts this"),
-        }));
+    if let Some(why) = tally.nothing_judged().filter(|_| !tally.fails() && !command.allow_empty) {
+        let why = match ending.nothing_decoded() {
+            Some(nothing) if nothing.iwarp > 0 => nothing.to_string(),
+            _ => why.to_owned(),
+        };
+        return Err(Failure::Command(anyhow!("nothing to judge: {why}; --allow-empty accepts this")));
     }
     Ok(if tally.fails() { Status::Differs } else { Status::Done })
 }
-
-/// Reasons why nothing was checked.
-const NO_CONNECTION: &str = "nothing to judge: the capture has no connections";
-const NO_RPCRDMA: &str = "nothing to judge: no connection carries RPC-over-RDMA";
 
 /// A writer of findings in one output format.
 trait Taker {
@@ -305,7 +293,6 @@ struct Checking<'a, T> {
     slice: &'a Slice,
     /// The connection that is ending, with the end that rules treat as its requester.
     ending: Option<(ConnectionId, End)>,
-    scope: RequestedScope,
 }
 
 impl<T: Taker> Audience for Checking<'_, T> {
@@ -319,8 +306,7 @@ impl<T: Taker> Audience for Checking<'_, T> {
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Checking { judge, figures, tally, policy, taker, slice, ending, scope } = self;
-        scope.handle(&event);
+        let Checking { judge, figures, tally, policy, taker, slice, ending } = self;
         if slice.concerns(&event) {
             figures.follow(&event);
         }

@@ -383,6 +383,14 @@ fn capture_with_nothing_to_check_is_an_error() {
         text(&found.stderr).contains("nothing to judge: no connection carries RPC-over-RDMA; --allow-empty")
     );
     assert_eq!(run(&["check", other.path(), "--allow-empty"]).status.code(), Some(0));
+    // A snap length may leave nothing of the messages.
+    let mut cut = samples::capture("nfs3-basic");
+    cut.packets.retain(pcap::Packet::is_rc);
+    cut.packets.iter_mut().for_each(|packet| packet.data.truncate(60));
+    let cut = Temporary::new("cut.pcap", &pcap::write(&cut));
+    let found = run(&["check", cut.path()]);
+    assert_eq!(found.status.code(), Some(2), "{}", text(&found.stdout));
+    assert!(text(&found.stderr).contains("nothing to judge: no message of RPC-over-RDMA could be read"));
     let page = run(&["export", "html", other.path(), "--output", "-"]);
     assert!(
         text(&page.stdout)

@@ -1,7 +1,7 @@
 //! JUnit XML for CI systems: one test suite per capture, with a test case per rule and per policy
 //! entry.
 
-use super::{Check, NO_CONNECTION, NO_RPCRDMA, Taker};
+use super::{Check, Taker};
 use crate::junit::{Case, END, Fault, Layout, Outcome, begin, suite};
 use crate::output::{Out, warn_of_cuts};
 use rdmascope_analysis::ending::{Ending, FileEnd};
@@ -98,10 +98,10 @@ fn input_cases(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     };
     let nothing = match tally {
         _ if command.allow_empty => None,
-        Tally { connections: 0, .. } => Some(NO_CONNECTION),
-        tally => tally.is_foreign().then_some(NO_RPCRDMA),
+        tally => tally.nothing_judged(),
     };
-    let mut cases = vec![case("connections", nothing.map(str::to_owned))];
+    let nothing = nothing.map(|why| format!("nothing to judge: {why}"));
+    let mut cases = vec![case("connections", nothing)];
     let unreadable = ending.files.iter().filter(|file| file.trouble.is_some());
     cases.extend(unreadable.map(|file| case(&file.title(), Some(FileEnd(file).to_string()))));
     cases

@@ -150,13 +150,10 @@ impl Page<'_> {
         if let (0, Some(reason)) = (conclusive, ending.nothing_decoded()) {
             return self.write_paragraph(&format!("Nothing to judge: {reason}."), out);
         }
+        if let (0, Some(why)) = (conclusive, tally.nothing_judged()) {
+            return writeln!(out, "Nothing to judge: {why}.");
+        }
         let heading = match conclusive {
-            0 if tally.connections == 0 => {
-                return writeln!(out, "Nothing to judge: there is no connection.");
-            }
-            0 if tally.is_foreign() => {
-                return writeln!(out, "Nothing to judge: no connection carries RPC-over-RDMA.");
-            }
             0 => {
                 let doubt = counts.iter().any(|(_, count)| count.inconclusive > 0);
                 if doubt { "Nothing found for certain" } else { "Nothing found" }.to_owned()

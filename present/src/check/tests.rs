@@ -279,7 +279,7 @@ fn limits_of_the_capture_are_reported() {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     let mut found = Found::new();
-    assert_eq!(found.text(), "Nothing to judge: there is no connection.\n");
+    assert_eq!(found.text(), "Nothing to judge: the capture has no connections.\n");
     found.ending.totals.packets = 0;
     assert_eq!(found.text(), "Nothing to judge: no RoCE packets.\n");
 }
