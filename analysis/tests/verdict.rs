@@ -187,3 +187,31 @@ fn packets_without_time_stamps_have_no_latency() {
     assert!(report.operations().iter().all(|(_, stats)| stats.latency().is_none()));
     assert!(report.problems(&ending).iter().any(|problem| problem.name == "no-time-stamp"));
 }
+
+fn names(capture: &Capture) -> Vec<&'static str> {
+    let (report, ending, _) = report(capture);
+    report.problems(&ending).iter().map(|problem| problem.name).collect()
+}
+
+/// The client acknowledges replies that the capture lacks.
+#[test]
+fn replies_that_may_be_missing_are_no_waits() {
+    let capture = samples::capture("nfs3-basic");
+    let lacking = mutate::keep(&capture, |packet| packet.number > 60 || packet.source() != mutate::SERVER);
+    let names = names(&lacking);
+    assert!(names.contains(&"hidden-reply") && !names.contains(&"no-reply"), "{names:?}");
+}
+
+/// Not even the CM packets of the end have a good ICRC.
+#[test]
+fn an_end_without_icrcs_is_one_problem() {
+    let mut capture = samples::capture("nfs3-basic");
+    for packet in
+        capture.packets.iter_mut().filter(|packet| packet.is_roce() && packet.source() == mutate::SERVER)
+    {
+        let icrc = packet.data.len() - 4;
+        packet.data[icrc..].fill(0);
+    }
+    let names = names(&capture);
+    assert!(names.contains(&"spoiled-end") && !names.contains(&"bad-icrc"), "{names:?}");
+}

@@ -34,6 +34,8 @@ pub struct Problems {
     sealed: Tally,
     /// Packets with a bad ICRC, of ends that sent no other packets.
     spoiled: Tally,
+    /// Packets with a bad ICRC, of other ends.
+    bad_icrc: Tally,
     /// Segments with a wrong TCP checksum, of iWARP ends that sent no other segments.
     damaged_end: Tally,
     /// Segments with a wrong TCP checksum, of other iWARP ends.
@@ -58,6 +60,8 @@ pub struct Problems {
 #[derive(Clone, Copy, Debug, Default)]
 struct Lacking {
     no_reply: Tally,
+    /// Calls whose reply may be among packets that are missing from the capture.
+    hidden_reply: Tally,
     no_call: Tally,
     cut_off: Tally,
     missing_bytes: Tally,
@@ -66,6 +70,7 @@ struct Lacking {
 impl Lacking {
     fn absorb(&mut self, more: &Lacking) {
         self.no_reply.absorb(more.no_reply);
+        self.hidden_reply.absorb(more.hidden_reply);
         self.no_call.absorb(more.no_call);
         self.cut_off.absorb(more.cut_off);
         self.missing_bytes.absorb(more.missing_bytes);
@@ -169,6 +174,9 @@ impl Problems {
         }
         match transaction.outcome {
             Outcome::Completed => {}
+            Outcome::NoReply | Outcome::CutOff if transaction.capture_gap => {
+                self.of(transaction).hidden_reply.add(call);
+            }
             Outcome::NoReply => self.of(transaction).no_reply.add(call),
             Outcome::NoCall => self.of(transaction).no_call.add(reply),
             Outcome::TransportError => self.transport_error.add(reply.or(call)),
@@ -220,14 +228,12 @@ impl Problems {
             add(&mut self.sent, &end.sent);
             let damaged = Tally { count: end.sent.bad_icrc, first_frame: end.first_frames.bad_icrc };
             match (connection.is_iwarp, is_spoiled(end)) {
-                (false, false) => {}
+                (false, false) => self.bad_icrc.absorb(damaged),
                 (false, true) => self.spoiled.absorb(damaged),
                 (true, false) => self.damaged.absorb(damaged),
                 (true, true) => self.damaged_end.absorb(damaged),
             }
-            // Bad checksums of iWARP are already counted in `damaged`.
-            let bad_icrc = damaged.first_frame.filter(|_| !connection.is_iwarp);
-            note_first(&mut self.first_frames, &FirstFrames { bad_icrc, ..end.first_frames });
+            note_first(&mut self.first_frames, &end.first_frames);
         }
         let lacking = self.open.remove(&connection.id).unwrap_or_default();
         let [requester, responder] = ends;
@@ -284,8 +290,13 @@ impl Problems {
         }
         let mut one_way_calls = one_end.no_reply;
         one_way_calls.absorb(one_end.cut_off);
+        one_way_calls.absorb(one_end.hidden_reply);
         let one_way_replies = one_end.no_call;
-        let bad_icrc = seen(totals.icrc[1] - self.spoiled.count.min(totals.icrc[1]), first.bad_icrc);
+        let (mut bad_icrc, mut spoiled) = (self.bad_icrc, self.spoiled);
+        // CM packets with a bad ICRC belong to no connection. An end computes all ICRCs or none.
+        let further = totals.icrc[1].saturating_sub(bad_icrc.count + spoiled.count);
+        let of = if spoiled.count > 0 && bad_icrc.count == 0 { &mut spoiled } else { &mut bad_icrc };
+        of.count += further;
         // The engine drops packets with a bad ICRC only after it has seen one with a good ICRC.
         let (bad_icrc_group, bad_icrc_words) = match totals.icrc[0] {
             0 => (Capture, "packet{s} with a bad ICRC, and none with a good one: ICRCs assumed not computed"),
@@ -319,8 +330,9 @@ impl Problems {
             (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read response{s} without a captured request"),
             (Transport, "congestion-mark", tally(sent.congestion_marks), "packet{s} with a congestion mark"),
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packet{s}"),
-            (Capture, "spoiled-end", self.spoiled, "packet{s} with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
+            (Capture, "spoiled-end", spoiled, "packet{s} with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
             (Capture, "damaged-end", self.damaged_end, "TCP segment{s} with a wrong checksum, from an end that sent no others: changed after capture? See --no-icrc"),
+            (Capture, "hidden-reply", lacking.hidden_reply, "call{s} without a reply, which may be among the packets missing from the capture"),
             (Capture, "one-direction", one_way_calls, "call{s} captured in one direction only; {its reply is|their replies are} not in the capture"),
             (Capture, "one-direction-replies", one_way_replies, "repl{y|ies} captured in one direction only; {its call is|their calls are} not in the capture"),
             (Capture, "sealed-reply", self.sealed, "encrypted repl{y|ies} (krb5p): status unknown"),
@@ -384,7 +396,6 @@ fn note_first(first: &mut FirstFrames, more: &FirstFrames) {
     note(&mut first.rnr_nak, more.rnr_nak);
     note(&mut first.repeated_packet, more.repeated_packet);
     note(&mut first.reordered_packet, more.reordered_packet);
-    note(&mut first.bad_icrc, more.bad_icrc);
 }
 
 /// A failed operation and its failure.

@@ -146,7 +146,7 @@ fn target(state: &State, statement: &Statement) -> Target {
         Subject::Problem(name @ ("no-reply" | "no-call" | "cut-off" | "transport-error")) => {
             Target::Filtered(format!("outcome={name}"))
         }
-        Subject::Problem("one-direction") => Target::Filtered("outcome=no-reply".to_owned()),
+        Subject::Problem("hidden-reply" | "one-direction") => Target::Filtered("outcome=no-reply".to_owned()),
         Subject::Problem("one-direction-replies") => Target::Filtered("outcome=no-call".to_owned()),
         Subject::Problem(WAITING) => Target::View(Show::Connections),
         Subject::Problem(_) => frame(),
