@@ -7,6 +7,7 @@ use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::protocol::Traffic;
+use rdmascope_dissector::record::Time;
 use std::path::Path;
 
 /// The result of reading, apart from the dissector's events.
@@ -14,6 +15,8 @@ use std::path::Path;
 pub struct Ending {
     /// The engine's counters.
     pub totals: Totals,
+    /// The time stamp of the first packet. Later ones may have earlier times.
+    pub first: Option<Time>,
     /// How each file ended, in the order in which they were given.
     pub files: Vec<FileEnding>,
     /// The UDP port that was decoded as RoCEv2.
@@ -49,6 +52,11 @@ impl fmt::Display for Chosen {
 }
 
 impl Ending {
+    /// The time from which others are counted: that of the first packet.
+    pub fn start(&self) -> Option<Time> {
+        self.first.or(self.totals.span.map(|(first, _)| first))
+    }
+
     /// Packets that were dropped during capture, according to the files.
     pub fn dropped(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.dropped()))

@@ -4,8 +4,10 @@
 use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::engine::Engine;
-use rdmascope_dissector::record::Time;
-use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
+use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
+use rdmascope_testkit::messages::getattr;
+use rdmascope_testkit::world::{self as testkit, World};
+use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::segments::made_and_closed;
 use rdmascope_tests::{samples, session};
@@ -151,7 +153,7 @@ fn a_call_overtaken_by_others_is_no_outage() {
 fn a_call_that_ends_every_connection_is_one_event() {
     let capture = samples::case("c04");
     let event = only(&capture, Kind::CallFailsAgain);
-    assert_eq!((event.count, event.through.len()), (25, 25));
+    assert_eq!((event.count, event.through.len(), event.by_requester), (25, 25, Some(true)));
     assert_eq!((event.connection.0, event.other.map(|id| id.0)), (1, Some(25)));
     assert_eq!(
         event.text,
@@ -161,6 +163,12 @@ fn a_call_that_ends_every_connection_is_one_event() {
     let lost = only(&capture, Kind::ServiceLost);
     assert_times(&capture, &lost, (0.005, 20.1));
     assert_eq!((lost.count, lost.cause), (1, Some(Cause::ClosedBy(false))));
+    // Without the NAKs, only the server's DREQs end the connections.
+    let is_nak = |packet: &Packet| {
+        packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE && packet.data[EXTENSION] >> 5 == 3
+    };
+    let closed = mutate::keep(&capture, |packet| !is_nak(packet));
+    assert_eq!(only(&closed, Kind::CallFailsAgain).by_requester, Some(false));
     // On one connection only, it is an ordinary end.
     let one = until(&capture, 0.0055);
     assert!(events(&one).iter().all(|event| event.kind != Kind::CallFailsAgain));
@@ -265,4 +273,159 @@ fn a_waiting_callback_is_reported() {
     let waited = only(&silent, Kind::CallWaited);
     assert_eq!(waited.frames[0], Some(recall as u64 + 1), "{xid:?}");
     assert!(waited.text.starts_with("callback NFSv4.1 CB_"), "{}", waited.text);
+}
+
+/// The events of a scripted capture.
+fn events_of(world: &World) -> Vec<SessionEvent> {
+    let mut events = Events::default();
+    let mut engine = Engine::new(events.needs());
+    for (number, frame) in (1..).zip(&world.frames) {
+        let record = Record {
+            number,
+            time: Time(frame.time),
+            link: LinkType::ETHERNET,
+            original_length: frame.data.len() as u32,
+            dropped: 0,
+            tap: Tap::default(),
+            data: &frame.data,
+        };
+        engine.handle(&record, &mut |event| events.handle(&event));
+    }
+    engine.finish(&mut |event| events.handle(&event));
+    events.list(engine.totals().span.map(|(_, last)| last))
+}
+
+/// The times without service: seconds after `since`, and the length in seconds.
+fn lost(world: &World, since: i64) -> Vec<(f64, f64)> {
+    let all = events_of(world);
+    let lost = all.iter().filter(|event| event.kind == Kind::ServiceLost);
+    let seconds = |nanoseconds: f64| (nanoseconds / 1e7).round() / 100.0;
+    let times = lost.map(|event| {
+        let duration = event.duration.expect("an outage has a length");
+        (seconds((event.time.0 - since) as f64), seconds(duration as f64))
+    });
+    times.collect()
+}
+
+/// A client that waits for a reply sends its call again, with the same XID.
+#[test]
+fn a_call_sent_again_waits_since_its_first_transmission() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (call, reply) = getattr(2);
+    let since = world.now;
+    for _ in 0..6 {
+        world.send(testkit::CLIENT, &call);
+        world.ack(testkit::SERVER);
+        world.wait(15 * SECOND);
+    }
+    let mut silent = world.clone();
+    silent.disconnect(testkit::CLIENT);
+    assert_eq!(lost(&silent, since), [(0.0, 90.0)], "{:#?}", events_of(&silent));
+    world.send(testkit::SERVER, &reply);
+    world.ack(testkit::CLIENT);
+    world.getattr(3);
+    assert_eq!(lost(&world, since), [(0.0, 90.0)], "{:#?}", events_of(&world));
+}
+
+/// A second mount of the same server works while the first one waits.
+#[test]
+fn a_new_connection_does_not_end_the_wait_of_another() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (call, _) = getattr(2);
+    world.send(testkit::CLIENT, &call);
+    world.ack(testkit::SERVER);
+    let since = world.now;
+    world.wait(SECOND);
+    let replayed = world.clone();
+    let add = |world: &mut World| {
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.connect();
+    };
+    add(&mut world);
+    for xid in 100..130 {
+        world.getattr(xid);
+        world.wait(2 * SECOND);
+    }
+    let [(from, length)] = lost(&world, since)[..] else { panic!("{:#?}", events_of(&world)) };
+    assert!(from == 0.0 && length > 58.0, "{from} {length}");
+    // A connection that repeats the call follows the one where it waits.
+    let mut world = replayed;
+    add(&mut world);
+    world.wait(2 * SECOND);
+    world.getattr(2);
+    assert_eq!(lost(&world, since), [(0.0, 3.0)], "{:#?}", events_of(&world));
+}
+
+/// A reply after a step of the clock does not show that a call before it was overtaken.
+#[test]
+fn calls_before_a_step_of_the_clock_overtake_none_after_it() {
+    let mut world = World::connected();
+    let [(first, answer), (slow, late)] = [getattr(1), getattr(2)];
+    world.send(testkit::CLIENT, &first);
+    world.ack(testkit::SERVER);
+    world.now -= 37 * SECOND;
+    world.send(testkit::SERVER, &answer);
+    world.ack(testkit::CLIENT);
+    let since = world.now;
+    world.send(testkit::CLIENT, &slow);
+    world.ack(testkit::SERVER);
+    world.wait(5 * SECOND / 2);
+    world.send(testkit::SERVER, &late);
+    world.ack(testkit::CLIENT);
+    let all = events_of(&world);
+    assert!(all.iter().all(|event| event.kind != Kind::CallWaited), "{all:#?}");
+    assert_eq!(lost(&world, since), [(0.0, 2.5)], "{all:#?}");
+}
+
+/// The client's RTU shows that the server answered.
+#[test]
+fn a_request_whose_answer_was_not_captured_is_not_unanswered() {
+    let capture = samples::case("c02-reconnect");
+    let lacking = mutate::keep(&capture, |packet| packet.number < 28 || packet.source() != SERVER_OF_CASES);
+    let all = events(&lacking);
+    assert!(all.iter().all(|event| event.kind != Kind::RequestUnanswered), "{all:#?}");
+}
+
+#[test]
+fn a_callback_may_have_a_reply_that_was_not_captured() {
+    let capture = samples::capture("nfs4.1-backchannel-recall");
+    let lacking = mutate::keep(&capture, |packet| packet.number <= 100 || packet.source() != CLIENT);
+    let all = events(&lacking);
+    assert!(all.iter().all(|event| event.kind != Kind::CallWaited), "{all:#?}");
+}
+
+/// The client's TCP acknowledgements show that the server sent something.
+#[test]
+fn replies_before_the_first_captured_segment_are_missing() {
+    for sample in ["iwarp-nfs3", "iwarp-recall"] {
+        let capture = samples::capture(sample);
+        let server = capture.packets[1].source();
+        assert_ne!(server, capture.packets[0].source(), "the server answers the SYN");
+        let late = mutate::keep(&capture, |packet| packet.number > 60 || packet.source() != server);
+        let all = events(&late);
+        assert!(all.iter().all(|event| !event.kind.is_loss()), "{sample}: {all:#?}");
+    }
+}
+
+/// A server that grants one credit, or none, lets a client send one call at a time.
+#[test]
+fn a_grant_of_one_credit_is_the_servers() {
+    for credits in [0, 1] {
+        let mut capture = samples::case("c02-late");
+        for packet in capture.packets.iter_mut().filter(|packet| packet.source() == SERVER_OF_CASES) {
+            if packet.is_rc() && packet.xid().is_some() {
+                let at = packet.payload().start + 8;
+                packet.set_u32(at, credits);
+                packet.seal();
+            }
+        }
+        let used: Vec<_> =
+            events(&capture).into_iter().filter(|event| event.kind == Kind::CreditsExhausted).collect();
+        let [used] = used.as_slice() else { panic!("{used:#?}") };
+        assert_eq!(used.by_requester, Some(false));
+        let words = format!("server grants {credits} credit");
+        assert!(used.text.starts_with(&words) && used.text.contains("one call at a time"), "{}", used.text);
+    }
 }

@@ -41,8 +41,8 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> Result<Statu
     let mut scope = RequestedScope::new(&filter.connections, filter.span);
     let mut events = Gathered::default();
     let ending = observe(&command.input, &mut (&mut scope, &mut events))?;
-    let (start, end) = ending.totals.span.unzip();
-    let start = start.unwrap_or_default();
+    let start = ending.start().unwrap_or_default();
+    let end = ending.totals.span.map(|(_, last)| last);
     rows.head(out)?;
     for event in events.list(end).iter().filter(|event| filter.matches(event, start)) {
         rows.row(event, start, out)?;

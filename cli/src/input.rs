@@ -296,7 +296,8 @@ impl Reader {
         });
         written?;
         let (totals, port) = (*engine.totals(), config.frame.port);
-        Ok(Ending { totals, files: source.endings(), port, one_capture, ..Ending::default() })
+        let files = source.endings();
+        Ok(Ending { totals, first: start, files, port, one_capture, ..Ending::default() })
     }
 }
 

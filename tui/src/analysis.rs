@@ -283,7 +283,8 @@ impl Analysis {
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let input = ending::arguments(&names);
         self.lifetimes.finish();
-        self.ended = Some(Ending { totals, files, port: self.frame.port, one_capture, chosen: None, input });
+        self.ended =
+            Some(Ending { totals, files, port: self.frame.port, one_capture, input, ..Ending::default() });
     }
 
     fn follow(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {

@@ -85,7 +85,7 @@ fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
     });
     let input = ending::arguments(paths);
     let (totals, files) = (*engine.totals(), files.endings());
-    side.ending = Ending { totals, files, port: frame.port, one_capture, chosen: None, input };
+    side.ending = Ending { totals, files, port: frame.port, one_capture, input, ..Ending::default() };
     Ok(side)
 }
 

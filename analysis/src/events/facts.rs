@@ -119,6 +119,15 @@ impl Call {
         })
     }
 
+    /// Notes an earlier transmission of this call. A call of another operation has the same XID only
+    /// by chance.
+    pub(super) fn sent_before(&mut self, earlier: &Call) {
+        if (self.protocol, self.label) == (earlier.protocol, earlier.label) {
+            self.seen = earlier.seen;
+            self.is_complete &= earlier.is_complete;
+        }
+    }
+
     /// Nanoseconds that it waited, at least.
     pub(super) fn waited(&self) -> u64 {
         let end = self.reply.map(|reply| reply.time).or(self.until);

@@ -93,6 +93,8 @@ pub(super) struct Through<'a> {
 pub(super) struct End {
     pub(super) seen: Seen,
     pub(super) how: String,
+    /// Whether the requester caused the end, if known.
+    pub(super) by_requester: Option<bool>,
 }
 
 /// A call that failed in the same way on several successive connections, or that was under way when
@@ -109,6 +111,9 @@ pub(super) struct Story {
     has_all: bool,
     /// How the connections ended, if all ended in the same way.
     end: Option<String>,
+    /// Whether the requester is the end that caused it, if one end did: it sent the call again, or
+    /// ended the connections.
+    pub(super) by_requester: Option<bool>,
     /// The other operations that were under way when the same connections ended.
     others: Vec<(Option<Protocol>, Label)>,
 }
@@ -177,9 +182,9 @@ pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec
     let mut stories: Vec<Story> = Vec::new();
     for Through { id, root, failing, end } in connections {
         for Failing { kind, calls, first_call, last, xids } in failing {
-            let (last, end) = match (kind.failure, &end) {
-                (Some(_), _) => (*last, None),
-                (None, Some(end)) => (end.seen, Some(end.how.clone())),
+            let (last, end, by_requester) = match (kind.failure, &end) {
+                (Some(_), _) => (*last, None, Some(true)),
+                (None, Some(end)) => (end.seen, Some(end.how.clone()), end.by_requester),
                 // The call still waits.
                 (None, None) => continue,
             };
@@ -194,6 +199,7 @@ pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec
                     story.has_all &= has_all;
                     story.xids.extend(xids);
                     story.end = story.end.take().filter(|known| end.as_ref() == Some(known));
+                    story.by_requester = story.by_requester.filter(|_| story.by_requester == by_requester);
                 }
                 None => {
                     places.push(stories.len());
@@ -206,6 +212,7 @@ pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec
                         xids: xids.clone(),
                         has_all,
                         end,
+                        by_requester,
                         others: Vec::new(),
                     });
                 }

@@ -118,7 +118,7 @@ impl History {
         match meaning {
             Meaning::Asks => {
                 self.expects = announced.expects;
-                let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) < TWICE);
+                let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) <= TWICE);
                 if !twice {
                     Run::add(&mut self.requests, seen);
                 }
@@ -151,7 +151,7 @@ impl History {
     fn disconnect_request(&mut self, from: End, seen: Seen) {
         match &mut self.disconnect_requests {
             Some((first, _)) if *first != from => self.is_disconnect_answered = true,
-            Some((_, run)) if seen.time.since(run.last.time) < TWICE => {}
+            Some((_, run)) if seen.time.since(run.last.time) <= TWICE => {}
             Some((_, run)) => run.extend(seen),
             None => self.disconnect_requests = Some((from, Run::new(seen))),
         }
@@ -175,7 +175,8 @@ impl History {
             _ if *is_blind || !sent.paired => {}
             Kind::Call if by_requester && !sent.outstanding => {
                 *outstanding += 1;
-                if granted.is_some_and(|granted| u64::from(granted) == *outstanding) {
+                // A requester that is granted no credits may still send one call.
+                if granted.is_some_and(|granted| u64::from(granted.max(1)) == *outstanding) {
                     since.get_or_insert(sent.send.seen);
                 }
             }
@@ -278,9 +279,11 @@ impl History {
         if let Some(reply) = reply {
             self.replied(reply);
         }
-        let Some(call) = call else { return };
-        // A call that was sent again no longer waits for the reply to its first transmission.
-        self.unanswered.retain(|other| other.xid != call.xid);
+        let Some(mut call) = call else { return };
+        // A call that was sent again has waited since its first transmission.
+        if let Some(at) = self.unanswered.iter().position(|other| other.xid == call.xid) {
+            call.sent_before(&self.unanswered.remove(at));
+        }
         if self.calls.len() < MOST {
             self.calls.push(call);
         }
@@ -291,7 +294,7 @@ impl History {
             self.waited(&call);
             self.passed(Some(call).filter(|call| call.waited() >= SILENCE && call.is_passed(self.answered)));
         }
-        if reply.is_some() {
+        if reply.is_some() && !transaction.clock_stepped {
             self.answered = self.answered.max(Some(call.seen.time));
         }
         if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {

@@ -8,6 +8,7 @@ use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
+use rdmascope_wire::Xid;
 use std::collections::HashMap;
 
 /// A connection with its gathered facts.
@@ -108,6 +109,18 @@ impl Known<'_> {
         }
     }
 
+    /// Whether it was made after `other` ended, to the same port.
+    fn may_follow(&self, other: &Known<'_>) -> bool {
+        let (one, steps) = (&self.summary, self.history.steps_before);
+        let is_port = one.port.is_none() || other.summary.port.is_none() || one.port == other.summary.port;
+        is_port && other.ended_at().is_some_and(|time| (other.history.steps, time) <= (steps, one.first))
+    }
+
+    /// Whether it was closed. If not, it may still wait for replies.
+    fn is_closed(&self) -> bool {
+        self.history.disconnected.is_some() || self.summary.state == State::Closed
+    }
+
     /// Its calls without a reply.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Call> {
         self.history.unanswered.iter().chain(&self.waiting)
@@ -118,11 +131,21 @@ impl Known<'_> {
     }
 }
 
+/// The connections between two ends that a later one may follow.
+#[derive(Default)]
+struct Earlier {
+    /// Indexes of the closed ones.
+    closed: Vec<usize>,
+    /// The index of the latest one that waits for the reply to a call.
+    waiting: HashMap<Xid, usize, FixedState>,
+}
+
 /// Links each connection to the one it follows: the same two addresses, and the same port if both
-/// ports are known. Returns the times of the REQs by addresses.
+/// ports are known. A connection that waits for replies is followed only by one that repeats a call:
+/// any other may be a second mount. Returns the times of the REQs by addresses.
 pub(super) fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
     let mut requests: HashMap<Ends, Vec<Time>, FixedState> = HashMap::default();
-    let mut ended: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
+    let mut earlier: HashMap<Ends, Earlier, FixedState> = HashMap::default();
     for index in 0..known.len() {
         let one = &known[index];
         let ends = one.ends();
@@ -132,18 +155,17 @@ pub(super) fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedSta
         if !one.was_established() {
             continue;
         }
-        let port = one.summary.port;
-        let (first, steps) = (one.summary.first, one.history.steps_before);
-        let waiting = ended.entry(ends).or_default();
-        let is_port = |other: Option<u16>| port.is_none() || other.is_none() || port == other;
-        let found = waiting.iter().position(|at| {
-            let other = &known[*at];
-            is_port(other.summary.port)
-                && other.ended_at().is_some_and(|time| (other.history.steps, time) <= (steps, first))
+        let Earlier { closed, waiting } = earlier.entry(ends).or_default();
+        let is_before = |at: &usize| known[*at].after.is_none() && one.may_follow(&known[*at]);
+        let repeats = one.history.calls.iter().filter_map(|call| waiting.get(&call.xid).copied());
+        let before = repeats.filter(is_before).min().or_else(|| {
+            let found = closed.iter().position(is_before)?;
+            Some(closed.remove(found))
         });
-        let before = found.map(|at| waiting.remove(at));
-        if one.ended_at().is_some() {
-            waiting.push(index);
+        if one.is_closed() {
+            closed.push(index);
+        } else {
+            waiting.extend(one.unanswered().map(|call| (call.xid, index)));
         }
         if let Some(before) = before {
             known[index].before = Some(before);

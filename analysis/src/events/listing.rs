@@ -79,7 +79,7 @@ fn failed_again(known: &[Known<'_>], report: &mut dyn FnMut(SessionEvent)) {
             connection: *first,
             other: Some(*last),
             through: story.connections.clone(),
-            by_requester: Some(true),
+            by_requester: story.by_requester,
             duration: Some(story.length()),
             count: story.calls,
             frames: [Some(story.first_call.frame), Some(story.last.frame)],
@@ -88,7 +88,7 @@ fn failed_again(known: &[Known<'_>], report: &mut dyn FnMut(SessionEvent)) {
     }
 }
 
-/// The packets that ended a connection: a NAK, and the message that closed it.
+/// The packets that ended a connection: a NAK, and the message that closed it. The NAK is its cause.
 fn ended(history: &History) -> Option<failing::End> {
     let fatal = history.fatal();
     let nak = fatal.map(|(_, by_requester, failure)| format!("{}'s NAK ({failure})", end_name(by_requester)));
@@ -98,7 +98,11 @@ fn ended(history: &History) -> Option<failing::End> {
     });
     let last = history.disconnected.map(|closed| closed.seen).or(fatal.map(|(seen, ..)| seen))?;
     let how: Vec<String> = nak.into_iter().chain(then).collect();
-    Some(failing::End { seen: last, how: how.join(", then ") })
+    let by_requester = match fatal {
+        Some((_, by_requester, _)) => Some(by_requester),
+        None => history.disconnected.and_then(|closed| closed.by_requester),
+    };
+    Some(failing::End { seen: last, how: how.join(", then "), by_requester })
 }
 
 /// Reports calls that waited although later ones were answered, and callbacks that waited: the
@@ -172,22 +176,30 @@ fn disconnect_unanswered(one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) 
 fn exhausted(history: &History, end: Time, report: &mut dyn FnMut(SessionEvent)) {
     for spell in &history.exhausted {
         let times = Counted(spell.run.count, "time");
-        let text =
-            format!("all {} credits in use {times}, {} in total", spell.granted, Duration(spell.length));
-        let event = event_of_run(spell.run, true, Kind::CreditsExhausted, text);
+        let in_use = in_use(spell.granted);
+        let text = format!("{in_use} {times}, {} in total", Duration(spell.length));
+        let event = event_of_run(spell.run, spell.granted > 1, Kind::CreditsExhausted, text);
         report(SessionEvent { duration: Some(spell.length), ..event });
     }
     let Some((since, granted)) = history.exhausted_since() else { return };
     let end = history.disconnected.map_or(end, |closed| closed.seen.time);
     let length = end.since(since.time);
     if length >= SILENCE {
-        let text = format!("all {granted} credits in use for {}, never freed", Duration(length));
+        let text = format!("{} for {}, never freed", in_use(granted), Duration(length));
         report(SessionEvent {
-            by_requester: Some(true),
+            by_requester: Some(granted > 1),
             duration: Some(length),
             frames: [Some(since.frame), None],
             ..event(since.time, Kind::CreditsExhausted, text)
         });
+    }
+}
+
+/// A description of calls that use all credits.
+fn in_use(granted: u32) -> String {
+    match granted {
+        0 | 1 => format!("server grants {}, one call at a time:", Counted(u64::from(granted), "credit")),
+        _ => format!("all {granted} credits in use"),
     }
 }
 

@@ -98,7 +98,7 @@ impl Report {
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let reach = Reach { span: ending.totals.span, is_live: false };
+        let reach = Reach::new(ending, false);
         self.statements(&self.events(ending), &self.problems(ending), reach, violations)
     }
 
@@ -111,7 +111,7 @@ impl Report {
         open: &[Connection],
         violations: u64,
     ) -> Vec<Statement> {
-        let reach = Reach { span: ending.totals.span, is_live: true };
+        let reach = Reach::new(ending, true);
         self.statements(events, &self.problems_now(ending, open), reach, violations)
     }
 
@@ -143,6 +143,13 @@ pub struct Reach {
     pub span: Option<(Time, Time)>,
     /// Whether the capture continues.
     pub is_live: bool,
+}
+
+impl Reach {
+    fn new(ending: &Ending, is_live: bool) -> Reach {
+        let last = ending.totals.span.map(|(_, last)| last);
+        Reach { span: ending.start().zip(last), is_live }
+    }
 }
 
 /// The statements about events, in the order of time.
@@ -270,8 +277,8 @@ fn lost(outages: &[Outage<'_>], reach: Reach, statements: &mut Vec<Statement>) {
 }
 
 /// The harm of an event other than an outage; `None` if it does none.
-fn harm_of(kind: Kind) -> Option<Harm> {
-    match kind {
+fn harm_of(event: &SessionEvent) -> Option<Harm> {
+    match event.kind {
         Kind::Rejected | Kind::RequestUnanswered => Some(Harm::ServiceLost),
         Kind::CallWaited | Kind::CallFailsAgain | Kind::RecallUnanswered | Kind::CopyUnreported => {
             Some(Harm::Waits)
@@ -279,6 +286,8 @@ fn harm_of(kind: Kind) -> Option<Harm> {
         Kind::StateLost => Some(Harm::Errors),
         Kind::RequestRepeated | Kind::RetriesExhausted => Some(Harm::Loss),
         Kind::DisconnectUnanswered => Some(Harm::Note),
+        // The server grants at most one credit.
+        Kind::CreditsExhausted if event.by_requester == Some(false) => Some(Harm::Note),
         _ => None,
     }
 }
@@ -292,7 +301,7 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec
     };
     let mut groups: Vec<(Harm, &SessionEvent, u64)> = Vec::new();
     for event in events.iter().filter(|event| !is_part(event)) {
-        let Some(harm) = harm_of(event.kind) else { continue };
+        let Some(harm) = harm_of(event) else { continue };
         let is_same = |other: &SessionEvent| {
             (other.kind, other.by_requester) == (event.kind, event.by_requester)
                 && (!matches!(event.kind, Kind::CallWaited | Kind::CallFailsAgain)
