@@ -20,7 +20,7 @@ use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::Procedure;
 use rdmascope_wire::bth::Opcode;
 use rdmascope_wire::psn::Psn;
-use rdmascope_wire::{Qpn, Xid, rpc, rpcrdma};
+use rdmascope_wire::{Qpn, Xid, rdmap, rpc, rpcrdma};
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -271,9 +271,10 @@ impl PacketFilter {
                     && among(&self.psns, |range| range.contains(headers.bth.psn))
             }
             _ => {
-                let needs_headers =
-                    !(self.queue_pairs.is_empty() && self.opcodes.is_empty() && self.psns.is_empty());
-                !needs_headers && (self.all || packet.frame.is_ok() || packet.contents.is_some())
+                self.queue_pairs.is_empty()
+                    && self.psns.is_empty()
+                    && among(&self.opcodes, |opcode| packet.opcodes().any(|of| opcode.matches_rdmap(of)))
+                    && (self.all || packet.frame.is_ok() || packet.contents.is_some())
             }
         }
     }
@@ -368,17 +369,20 @@ fn rpc_status_name(status: rpc::Status) -> &'static str {
 
 /// Opcodes, by number or by part of the name.
 #[derive(Clone, Copy, Debug)]
-pub struct OpcodeFilter([bool; 256]);
+pub struct OpcodeFilter {
+    of_bth: [bool; 256],
+    of_rdmap: [bool; 16],
+}
 
 impl OpcodeFilter {
-    /// Parses the number of an opcode, or a text that selects all opcodes with it in their names.
-    /// Case is ignored.
+    /// Parses the number of an opcode of a BTH, or a text that selects all opcodes with it in their
+    /// names, of a BTH and of RDMAP. Case is ignored.
     pub fn parse(text: &str) -> Result<OpcodeFilter, ParseError> {
         let mut wanted = [false; 256];
         if text.starts_with(|c: char| c.is_ascii_digit()) {
             let number = u8::try_from(parse_number(text)?).map_err(|_| ParseError("an opcode has 8 bits"))?;
             wanted[usize::from(number)] = true;
-            return Ok(OpcodeFilter(wanted));
+            return Ok(OpcodeFilter { of_bth: wanted, of_rdmap: [false; 16] });
         }
         let part = text.to_ascii_lowercase();
         let mut name = String::new();
@@ -392,14 +396,23 @@ impl OpcodeFilter {
             write!(name, "{opcode}").expect("a string takes all");
             wanted[usize::from(number)] = name.to_ascii_lowercase().contains(&part);
         }
-        if !wanted.contains(&true) {
+        let of_rdmap = core::array::from_fn(|bits| {
+            let opcode = rdmap::Opcode::from_bits(bits as u8);
+            !matches!(opcode, rdmap::Opcode::Reserved(_))
+                && opcode.name().to_ascii_lowercase().contains(&part)
+        });
+        if !wanted.contains(&true) && !of_rdmap.contains(&true) {
             return Err(ParseError("no opcode has this text in its name"));
         }
-        Ok(OpcodeFilter(wanted))
+        Ok(OpcodeFilter { of_bth: wanted, of_rdmap })
     }
 
     fn matches(&self, opcode: Opcode) -> bool {
-        self.0[usize::from(opcode.0)]
+        self.of_bth[usize::from(opcode.0)]
+    }
+
+    fn matches_rdmap(&self, opcode: rdmap::Opcode) -> bool {
+        self.of_rdmap[usize::from(opcode.bits())]
     }
 }
 

@@ -228,7 +228,7 @@ pub(crate) struct PacketArguments {
     #[arg(long = "qp", value_name = "QPN", value_parser = parse_number, value_delimiter = ',')]
     queue_pairs: Vec<u32>,
     /// Only packets with this opcode: a number after 0x, or part of the name, such as `read
-    /// response`
+    /// response`. Names include those of RDMAP, for the FPDUs of iWARP
     #[arg(long = "opcode", value_name = "NAME", value_parser = OpcodeFilter::parse, value_delimiter = ',')]
     opcodes: Vec<OpcodeFilter>,
     /// Only packets with this PSN, or with a PSN in the range FIRST-LAST, which may wrap

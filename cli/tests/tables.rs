@@ -151,6 +151,41 @@ fn fields_are_selected_by_name() {
     }
 }
 
+/// Packets of iWARP have the opcodes of their FPDUs, the header of their first Send and their
+/// contents in words, and filters find them.
+#[test]
+fn iwarp_packets_have_contents() {
+    let name = "iwarp-reconnect.pcap";
+    let packets = objects("packets", name, "packet");
+    let opcodes = |packet: &Value| -> Vec<String> {
+        let fpdus = packet["tcp"]["fpdus"].as_array().into_iter().flatten();
+        let mut names: Vec<String> = fpdus.map(|fpdu| cell(&fpdu["opcode"])).collect();
+        names.dedup();
+        names
+    };
+    for packet in &packets {
+        assert_eq!(packet["opcode"].as_str().unwrap_or_default(), opcodes(packet).join(", "), "{packet}");
+    }
+    let has_send = |packet: &&Value| opcodes(packet).iter().any(|name| name.starts_with("Send"));
+    let sends: Vec<&Value> = packets.iter().filter(has_send).collect();
+    let begins = |packet: &&&Value| {
+        let fpdus = packet["tcp"]["fpdus"].as_array().into_iter().flatten();
+        fpdus
+            .into_iter()
+            .any(|fpdu| fpdu["begins"] == true && fpdu["message_offset"] == 0 && fpdu["queue"] == 0)
+    };
+    let beginning = sends.iter().filter(begins).count();
+    assert!(beginning > 100);
+    let rows = |options: &str| tsv(&printed("packets", name, &format!("--format tsv {options}"))).len() - 1;
+    assert_eq!(rows("--opcode send"), sends.len());
+    assert_eq!(rows("--where rpcrdma.xid>0"), beginning);
+    assert_eq!(rows("--where carries~Send*xid*"), beginning);
+    let first = &tsv(&printed("packets", name, "--fields opcode,rpcrdma.procedure,carries --format tsv"))[1];
+    let contents = "Send 184 bytes msn 15 RDMA_MSG xid 0x4602fc13 credits 128; iWARP 39396 -> 20049, \
+                    sequence 3535376417, 208 bytes";
+    assert_eq!(*first, ["Send", "RDMA_MSG", contents]);
+}
+
 #[test]
 fn json_lines_have_the_selected_fields() {
     for sample in SAMPLES {

@@ -9,7 +9,7 @@ use crate::role::Attributed;
 use crate::transaction::{Direction, Part, Transaction};
 use alloc::vec::Vec;
 use rdmascope_wire::bth::{Bth, Extensions};
-use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
+use rdmascope_wire::{Stop, Xid, cm, rdmap, rpcrdma};
 
 /// One event of the engine. Borrowed data is valid only during the call that reports it.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +93,14 @@ impl<'a> Packet<'a> {
     pub fn parts(&self) -> Vec<SegmentPart> {
         let of = self.contents.zip(self.segment());
         of.map_or_else(Vec::new, |(contents, segment)| contents.parts(segment))
+    }
+
+    /// The RDMAP opcode of each FPDU in the TCP segment, in order.
+    pub fn opcodes(&self) -> impl Iterator<Item = rdmap::Opcode> {
+        self.parts().into_iter().filter_map(|part| match part {
+            SegmentPart::Fpdu(fpdu) => Some(fpdu.header.control().opcode),
+            _ => None,
+        })
     }
 
     /// The place where parsing stopped.

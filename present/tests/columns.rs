@@ -545,8 +545,6 @@ fn sample_values_match_their_columns() {
         "kernel_transaction.operation",
         "kernel_transaction.received_length",
         "packet.immediate",
-        "packet.rpcrdma.error",
-        "packet.rpcrdma.stop",
         "packet.stop",
         "state.deny",
         // Known only if paths are tracked: cli/tests/state.rs.

@@ -108,6 +108,17 @@ fn overviews_of_other_sessions() {
     }
 }
 
+/// Packets of iWARP have their opcodes and contents.
+#[test]
+fn iwarp_packets_have_contents() {
+    let mut driver = Driver::new("iwarp-nfs3.pcap", (160, 50), UNICODE);
+    driver.press("P");
+    assert!(driver.text().contains("Send 68 bytes msn 1 RDMA_MSG"), "{}", driver.text());
+    driver.press("& \"opcode=send\" Enter");
+    assert!(driver.text().contains("of 1,742, filter: opcode=send"), "{}", driver.text());
+    assert!(!driver.text().contains("Packets: 0 "), "{}", driver.text());
+}
+
 /// Charts in ASCII have axes too.
 #[test]
 fn ascii_charts_have_axes() {

@@ -10,6 +10,10 @@ fn opcodes() {
     let number = OpcodeFilter::parse("0x81").unwrap();
     assert!(number.matches(Opcode::CNP) && !number.matches(Opcode(0x80)));
     assert!(OpcodeFilter::parse("cnp").unwrap().matches(Opcode::CNP));
+    let send = OpcodeFilter::parse("send").unwrap();
+    let of_rdmap = |filter: OpcodeFilter, bits| filter.matches_rdmap(rdmap::Opcode::from_bits(bits));
+    assert!((3..=6).all(|bits| of_rdmap(send, bits)) && !of_rdmap(send, 0) && !of_rdmap(number, 3));
+    assert!(of_rdmap(OpcodeFilter::parse("terminate").unwrap(), 7));
     assert!(OpcodeFilter::parse("swim").is_err() && OpcodeFilter::parse("256").is_err());
 }
 

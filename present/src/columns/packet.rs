@@ -7,7 +7,8 @@ use crate::column::Read::{
     Boolean, Frame as FrameNumber, Key, Object, Objects, Offset, Qpn, Shown, Time, U8, U16, U32, Word,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Within, lend, word};
-use crate::tables::packets::{BadIcrc, Carried, Copy, NoPacket};
+use crate::tables::packets::{BadIcrc, Carries, Copy, NoPacket, Opcodes, header_in_segment};
+use crate::text::Style;
 use crate::words;
 use rdmascope_analysis::cm_fields::CmFields;
 use rdmascope_dissector::event::{Content, Headers, Packet};
@@ -96,8 +97,9 @@ pub static PACKET: Columns<Packet<'static>> = {
             .optional(),
             C::new(
                 "opcode",
-                Shown(|it, see| lend(bth(it), |bth| see(&bth.opcode))),
-                "The name of the opcode: `RC SEND Only`.",
+                Shown(|it, see| lend(Opcodes::of(it), |opcodes| see(&opcodes))),
+                "The name of the opcode: `RC SEND Only`. For a TCP segment of iWARP, the RDMAP opcodes of \
+                 its FPDUs: `RDMA Write, Send`.",
             )
             .optional()
             .text(7, "opcode", Left(28))
@@ -201,13 +203,17 @@ pub static PACKET: Columns<Packet<'static>> = {
             .optional(),
             C::new(
                 "rpcrdma",
-                Object(&O { columns: &HEADER, lend: |it, see| lend(header(it), see) }),
-                "The RPC-over-RDMA header at the front of a Send, as far as this packet holds it.",
+                Object(&O { columns: &HEADER, lend: |it, see| lend(header(it), |header| see(&header)) }),
+                "The RPC-over-RDMA header at the front of a Send, as far as this packet holds it. For a \
+                 TCP segment, that of the first Send that begins in it, as far as its first FPDU holds it.",
             )
             .optional(),
             C::new(
                 "carries",
-                Shown(|it, see| lend(headers(it), |headers| see(&Carried(headers)))),
+                Shown(|it, see| {
+                    let contents = Carries::of(it, Style::default());
+                    lend(contents, |contents| see(&contents.to_string().trim_start()));
+                }),
                 "The contents in words.",
             )
             .text_only()
@@ -216,7 +222,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                 " carries",
                 Left(0),
                 Cell::Shown(|it, setting, see| {
-                    lend(headers(it), |headers| see(&Carried(headers)));
+                    lend(Carries::of(it, setting.style), |contents| see(&contents));
                     lend(BadIcrc::of(it, setting.style), |bad| see(&bad));
                     lend(Copy::of(it, setting.style), |copy| see(&copy));
                 }),
@@ -241,11 +247,9 @@ pub static PACKET: Columns<Packet<'static>> = {
                 2,
                 "",
                 Left(0),
-                Cell::Shown(|it, setting, see| {
-                    lend(it.frame.err(), |other| see(&NoPacket(it, other, setting.style)))
-                }),
+                Cell::Shown(|it, setting, see| lend(NoPacket::of(it, setting.style), |why| see(&why))),
             )
-            .ends(|it| it.frame.is_err()),
+            .ends(|it| NoPacket::of(it, Style::default()).is_some()),
             C::new(
                 "stop",
                 Object(&O { columns: &STOP, lend: |it, see| lend(it.stop(), see) }),
@@ -257,7 +261,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                 "",
                 Left(0),
                 Cell::Shown(|it, setting, see| {
-                    if headers(it).is_some() {
+                    if Carries::of(it, setting.style).is_some() {
                         return;
                     }
                     lend(it.stop(), |stop| see(&setting.style.yellow(stop)));
@@ -265,7 +269,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                     lend(Copy::of(it, setting.style), |copy| see(&copy));
                 }),
             )
-            .ends(|it| headers(it).is_none()),
+            .ends(|it| Carries::of(it, Style::default()).is_none()),
         ],
     }
 };
@@ -300,10 +304,11 @@ fn cm(packet: &Packet<'_>) -> Option<CmFields> {
     }
 }
 
-fn header<'a>(packet: &'a Packet<'a>) -> Option<&'a Header<'a>> {
-    match &packet.readable_headers()?.content {
-        Content::RpcRdma(header) => Some(header),
-        Content::Cm(_) | Content::Other => None,
+fn header<'a>(packet: &'a Packet<'a>) -> Option<Header<'a>> {
+    match packet.readable_headers().map(|headers| headers.content) {
+        Some(Content::RpcRdma(header)) => Some(header),
+        Some(Content::Cm(_) | Content::Other) => None,
+        None => header_in_segment(packet),
     }
 }
 

@@ -13,27 +13,79 @@ use rdmascope_wire::ddp::Header;
 use rdmascope_wire::rdmap::{Opcode, Terminate};
 use rdmascope_wire::rpcrdma;
 
-/// Why a record has no transport packet; for a TCP segment, its contents.
-pub struct NoPacket<'a>(pub &'a Packet<'a>, pub Other<'a>, pub Style);
+/// Why a record has neither a transport packet nor a TCP segment.
+pub struct NoPacket<'a>(&'a Packet<'a>, Style);
+
+impl<'a> NoPacket<'a> {
+    /// Returns `Some` if `packet` has neither.
+    pub fn of(packet: &'a Packet<'a>, style: Style) -> Option<NoPacket<'a>> {
+        (packet.frame.is_err() && packet.segment().is_none()).then_some(NoPacket(packet, style))
+    }
+}
 
 impl fmt::Display for NoPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoPacket(packet, other, style) = self;
+        let NoPacket(packet, style) = self;
         let length = packet.record.original_length;
-        match other {
-            Other::Tcp(segment) => {
-                write!(f, "{}", Segment(segment))?;
-                let parts = packet.parts();
-                if !parts.is_empty() {
-                    write!(f, ": {}", Parts(&parts, packet, segment.payload, *style))?;
-                }
-                Ok(())
-            }
-            Other::Traffic(traffic) => write!(f, "{traffic}, {length} bytes"),
-            Other::UnknownLinkType => write!(f, "link type {} is not supported", packet.record.link.0),
-            Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
-            Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),
+        match packet.frame {
+            Ok(_) | Err(Other::Tcp(_)) => Ok(()),
+            Err(Other::Traffic(traffic)) => write!(f, "{traffic}, {length} bytes"),
+            Err(Other::UnknownLinkType) => write!(f, "link type {} is not supported", packet.record.link.0),
+            Err(Other::Fragment) => write!(f, "{}", style.yellow("fragment of an IP packet")),
+            Err(Other::Stop(stop)) => write!(f, "{}", style.yellow(stop)),
         }
+    }
+}
+
+/// The contents of a packet: those of its headers, or of its TCP segment, with a leading space.
+pub struct Carries<'a>(&'a Packet<'a>, Style);
+
+impl<'a> Carries<'a> {
+    /// Returns `Some` if `packet` has readable headers or is a TCP segment.
+    pub fn of(packet: &'a Packet<'a>, style: Style) -> Option<Carries<'a>> {
+        (packet.readable_headers().is_some() || packet.segment().is_some()).then_some(Carries(packet, style))
+    }
+}
+
+impl fmt::Display for Carries<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Carries(packet, style) = *self;
+        if let Some(headers) = packet.readable_headers() {
+            return Carried(headers).fmt(f);
+        }
+        let Some(segment) = packet.segment() else { return Ok(()) };
+        let parts = packet.parts();
+        f.write_char(' ')?;
+        if !parts.is_empty() {
+            write!(f, "{}; ", Parts(&parts, packet, segment.payload, style))?;
+        }
+        Segment(segment).fmt(f)
+    }
+}
+
+/// The opcode of a packet; for a TCP segment of iWARP, each RDMAP opcode of its FPDUs once.
+pub struct Opcodes<'a>(&'a Packet<'a>);
+
+impl<'a> Opcodes<'a> {
+    /// Returns `Some` if `packet` has an opcode.
+    pub fn of(packet: &'a Packet<'a>) -> Option<Opcodes<'a>> {
+        let is_some = packet.readable_headers().is_some() || packet.opcodes().next().is_some();
+        is_some.then_some(Opcodes(packet))
+    }
+}
+
+impl fmt::Display for Opcodes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(headers) = self.0.readable_headers() {
+            return headers.bth.opcode.fmt(f);
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for opcode in self.0.opcodes() {
+            if !names.contains(&opcode.name()) {
+                names.push(opcode.name());
+            }
+        }
+        f.pad(&names.join(", "))
     }
 }
 
@@ -146,6 +198,16 @@ fn is_of_one(first: &Fpdu, next: &Fpdu) -> bool {
 /// The data of an FPDU that are in this segment.
 fn data<'a>(fpdu: &Fpdu, payload: &'a [u8]) -> &'a [u8] {
     payload.get(fpdu.data.start..fpdu.data.end.min(payload.len())).unwrap_or_default()
+}
+
+/// The RPC-over-RDMA header at the start of the first Send of an iWARP segment, if one begins there.
+pub fn header_in_segment<'a>(packet: &'a Packet<'_>) -> Option<rpcrdma::Header<'a>> {
+    let segment = packet.segment()?;
+    let header = |part| match part {
+        Part::Fpdu(fpdu) => rpcrdma_header(packet, &fpdu, segment.payload),
+        _ => None,
+    };
+    packet.parts().into_iter().find_map(header)
 }
 
 /// The RPC-over-RDMA header at the start of a Send, as far as the segment contains it.
