@@ -96,6 +96,12 @@ impl Ending {
         ListedFiles { listed, others: [others - broken, broken] }
     }
 
+    /// The files that were not read to their end: the name of each, and how it ended.
+    pub fn incomplete_files(&self) -> impl Iterator<Item = String> {
+        let incomplete = self.files.iter().filter(|file| !file.is_complete());
+        incomplete.map(|file| format!("{}: {}", file.title(), FileEnd(file)))
+    }
+
     /// Whether every file could be read to its end.
     pub fn is_readable(&self) -> bool {
         self.files.iter().all(|file| file.trouble.is_none())

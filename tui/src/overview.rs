@@ -29,6 +29,8 @@ pub struct Overview {
     /// The text of `analyze` for a capture without problems. `None` if there are problems, or if the
     /// capture has not ended.
     pub nothing: Option<String>,
+    /// The files that were not read to their end, and how each ended; at most four.
+    pub incomplete: Vec<String>,
     /// The most important figures.
     pub tiles: Tiles,
     /// Figures over time.
@@ -44,6 +46,8 @@ impl Overview {
     pub const MOST_OPERATIONS: usize = 12;
     /// The most files, clients or servers that are listed.
     pub const MOST_BUSY: usize = 5;
+    /// The most incomplete files that are listed.
+    const MOST_FILES: usize = 4;
 
     /// The statements about harm.
     pub fn harm(&self) -> impl Iterator<Item = &Statement> {
@@ -238,6 +242,7 @@ impl Gathering {
         Overview {
             statements,
             nothing: has_ended.then(|| report.nothing_wrong(ending, &report.verdict(ending, 0))).flatten(),
+            incomplete: ending.incomplete_files().take(Overview::MOST_FILES).collect(),
             tiles: self.tiles(facts, &problems),
             over_time: self.over_time(facts),
             operations: operations(report),

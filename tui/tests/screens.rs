@@ -5,7 +5,7 @@
 mod driver;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use driver::{ASCII, Driver, UNICODE, svg};
+use driver::{ASCII, Driver, UNICODE, sample, svg};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::frame;
 use rdmascope_tui::analysis::Request;
@@ -105,6 +105,24 @@ fn overviews_of_other_sessions() {
             let (width, height) = size;
             compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
         }
+    }
+}
+
+/// The overview has the limits of a capture that was cut or damaged.
+#[test]
+fn incomplete_captures_are_named() {
+    let whole = std::fs::read(sample("nfs3-lossy.pcap")).expect("the sample exists");
+    let damaged = [&whole[..60_000], &[0xaa; 4000]].concat();
+    for (name, bytes, end) in [
+        ("cut.pcap", &whole[..100_000], "cut short at byte 99280"),
+        ("damaged.pcap", &damaged, "expected a record of at most"),
+    ] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, bytes).expect("the folder is writable");
+        let text = Driver::new(path.to_str().expect("it is UTF-8"), (80, 24), UNICODE).text();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        assert!(words.contains("Limits of the capture: ") && words.contains(end), "{text}");
     }
 }
 

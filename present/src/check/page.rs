@@ -8,7 +8,7 @@ use crate::screen::findings::in_colour_of;
 use crate::screen::{Screen, wrapped};
 use crate::text::Left;
 use core::fmt::{self, Display, Write as _};
-use rdmascope_analysis::ending::{Ending, FileEnd};
+use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::tally::{LevelCount, RuleCount, Tally};
 use rdmascope_analysis::units::{Counted, Duration, Number, Plain};
 use rdmascope_conformance::{Finding, Level, Value, Verdict};
@@ -229,11 +229,7 @@ impl Page<'_> {
             let evictions = Number(totals.evictions);
             spots.push(format!("connections, calls and gaps evicted because tables were full: {evictions}"));
         }
-        for file in &self.ending.files {
-            if file.cut.is_some() || file.trouble.is_some() {
-                spots.push(format!("{}: {}", file.title(), FileEnd(file)));
-            }
-        }
+        spots.extend(self.ending.incomplete_files());
         if spots.is_empty() {
             return Ok(());
         }

@@ -55,7 +55,8 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
         }
         Progress::Live => spans.push(Span::styled("live", Style::new().bold())),
         Progress::Ended | Progress::Nothing => {}
-        Progress::Failed(error) => spans.push(Span::styled(error.clone(), red(state))),
+        // The overview has the error.
+        Progress::Failed(_) => spans.push(Span::styled("not read to its end", red(state))),
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }

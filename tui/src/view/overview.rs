@@ -185,13 +185,23 @@ fn nothing(state: &State) -> String {
     let notes = overview.statements.len() as u64;
     match (&overview.nothing, &session.progress) {
         (_, Progress::Nothing) => "No capture is open.".to_owned(),
-        (_, Progress::Failed(error)) => error.clone(),
+        (_, Progress::Failed(error)) if session.records() == 0 => error.clone(),
         (Some(nothing), _) => nothing.clone(),
-        (None, Progress::Ended) if notes > 0 => {
+        (None, Progress::Ended | Progress::Failed(_)) if notes > 0 => {
             format!("Nothing wrong found; {} below.", Counted(notes, "note"))
         }
         (None, _) if session.records() == 0 => "No packets so far.".to_owned(),
         (None, _) => "Nothing wrong so far.".to_owned(),
+    }
+}
+
+/// The ends of files that were not read completely, or the error that ended another source.
+fn limits(state: &State) -> Option<String> {
+    let incomplete = &state.session.overview.incomplete;
+    match &state.session.progress {
+        _ if !incomplete.is_empty() => Some(incomplete.join("; ")),
+        Progress::Failed(error) if state.session.records() > 0 => Some(error.clone()),
+        _ => None,
     }
 }
 
@@ -353,6 +363,11 @@ fn page(state: &State, width: u16, height: Option<u16>) -> Page {
     let all = entries(state);
     let is_low = height.is_some_and(|height| height < HIGH);
     problems(state, &all, width, &mut page);
+    if let Some(limits) = limits(state) {
+        let lines =
+            paragraph(&format!("Limits of the capture: {limits}."), width, Style::new().fg(Color::Yellow));
+        page.lines.extend(lines.into_iter().map(|line| (None, line)));
+    }
     let operations: Vec<(usize, &Operation)> = all
         .iter()
         .enumerate()

@@ -69,10 +69,11 @@ impl Driver {
         let mut endings = files.endings();
         // A path that does not depend on the location of the sources.
         endings.iter_mut().for_each(|ending| ending.name = format!("samples/{name}"));
+        let trouble = endings.iter().find_map(|ending| ending.trouble.as_ref().map(ToString::to_string));
         driver.analysis.finish(endings);
         let archive = Archive::open(&paths, None).expect("it can be read");
         driver.analysis.store(Store::Archive(Box::new(archive)));
-        let batch = driver.analysis.batch(Progress::Ended, true);
+        let batch = driver.analysis.batch(trouble.map_or(Progress::Ended, Progress::Failed), true);
         driver.send(Message::Batch(Box::new(batch)));
         driver
     }
