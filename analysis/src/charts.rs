@@ -11,8 +11,7 @@ pub use credits::{AllCredits, CreditInterval, Credits, CreditsOf};
 pub use intervals::{Classes, Interval, Intervals, Latencies};
 pub use repeats::Repeats;
 
-use crate::names::Failure;
-use crate::report::Key;
+use crate::report::{ErrorKey, Key};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
@@ -161,7 +160,7 @@ impl Charts {
         if self.operations.len() < Charts::MOST_OPERATIONS || self.operations.contains_key(&key) {
             *self.operations.entry(key).or_default().at(ended) += 1;
         }
-        if Failure::of(transaction).is_some() {
+        if ErrorKey::of(transaction).is_some_and(|error| !error.is_ordinary()) {
             *self.failures.at(ended) += 1;
         }
         if let Some(latency) = transaction.latency() {

@@ -1,7 +1,7 @@
 //! The transactions to draw: the slowest, and those with problems.
 
 use crate::names::Failure;
-use crate::report::Key;
+use crate::report::{ErrorKey, Key};
 use core::cmp::Reverse;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 pub enum Reason {
     /// No reply came before the connection ended or the XID was used again.
     NoReply,
-    /// Its reply reports an error.
+    /// Its reply reports an error that is [no part of normal work](ErrorKey::is_ordinary).
     Failed(Failure),
     /// Its header, arguments or results violate the specification.
     Malformed,
@@ -30,8 +30,8 @@ impl Reason {
         let stops = transaction.messages().filter_map(|message| message.stop).chain(transaction.stop);
         if transaction.outcome == Outcome::NoReply {
             Some(Reason::NoReply)
-        } else if let Some(failure) = Failure::of(transaction) {
-            Some(Reason::Failed(failure))
+        } else if let Some(error) = ErrorKey::of(transaction).filter(|error| !error.is_ordinary()) {
+            Some(Reason::Failed(error.failure))
         } else if stops.into_iter().any(|stop| stop.cause != Cause::TruncatedCapture) {
             Some(Reason::Malformed)
         } else if retransmitted {
@@ -173,10 +173,12 @@ mod tests {
     fn one_of_each_kind_precedes_a_second_of_any() {
         let mut choice = Choice::new(4);
         for number in 1..=20 {
-            let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, number, 10);
+            let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 13, number, 10);
             lookup.number = number;
             choice.transaction(&lookup, false);
         }
+        // NFS4ERR_NOENT of a LOOKUP is a normal answer.
+        choice.transaction(&samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 30, 10), false);
         let mut lost = samples::read(1, 10);
         lost.number = 21;
         lost.outcome = Outcome::NoReply;

@@ -431,6 +431,19 @@ const ORDINARY: &[(&str, &[u32])] = &[
 ];
 
 impl ErrorKey {
+    /// Returns the failure of a transaction, if it failed.
+    pub fn of(transaction: &Transaction) -> Option<ErrorKey> {
+        let failure = Failure::of(transaction)?;
+        // A COMPOUND ends with the failed operation, which is not always the principal operation.
+        let operations = &transaction.details.operations;
+        let failed = operations.iter().rfind(|operation| operation.status.is_some_and(|status| status != 0));
+        let label = match (failure, failed) {
+            (Failure::Status(_), Some(operation)) => Label::of_operation(operation),
+            _ => Label::of(transaction),
+        };
+        Some(ErrorKey { protocol: Protocol::of(transaction), label, failure })
+    }
+
     /// Whether normal work brings such replies, so that they are no problem.
     pub fn is_ordinary(&self) -> bool {
         let (Label::Named(name), Failure::Status(status)) = (self.label, self.failure) else { return false };
@@ -464,15 +477,7 @@ impl Errors {
     const MOST: usize = 512;
 
     fn count(&mut self, transaction: &Transaction) {
-        let Some(failure) = Failure::of(transaction) else { return };
-        // A COMPOUND ends with the failed operation, which is not always the principal operation.
-        let operations = &transaction.details.operations;
-        let failed = operations.iter().rfind(|operation| operation.status.is_some_and(|status| status != 0));
-        let label = match (failure, failed) {
-            (Failure::Status(_), Some(operation)) => Label::of_operation(operation),
-            _ => Label::of(transaction),
-        };
-        let protocol = Protocol::of(transaction);
+        let Some(ErrorKey { protocol, label, failure }) = ErrorKey::of(transaction) else { return };
         let reply = transaction.reply.as_ref().map(|message| message.seen.frame);
         if let Some(kinds) = self.known.get_mut(&(protocol, label))
             && let Some((_, error)) = kinds.iter_mut().find(|(known, _)| *known == failure)

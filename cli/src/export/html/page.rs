@@ -137,7 +137,7 @@ impl Page<'_> {
         let of = |group| -> u64 {
             problems.iter().filter(|problem| problem.group == group).map(|p| p.count).sum()
         };
-        let violations = self.violations();
+        let (violations, broken) = (self.violations(), self.gathered.charts.choice.broken_count());
         let tile = |name: &str, value: Markup, bad: bool| {
             html! { div { dt { (name) } dd class=[bad.then_some("bad")] { (value) } } }
         };
@@ -154,7 +154,7 @@ impl Page<'_> {
                 (tile("transactions", number(transactions), false))
                 (tile("violations", number(violations), violations > 0))
                 (tile("errors in replies", number(errors), errors > 0))
-                (tile("transactions with problems", number(of(Group::Transactions)), of(Group::Transactions) > 0))
+                (tile("broken transactions", number(broken), broken > 0))
                 (tile("transport problems", number(of(Group::Transport)), of(Group::Transport) > 0))
                 (tile("missing from the capture", number(of(Group::Capture)), of(Group::Capture) > 0))
             }
@@ -351,6 +351,7 @@ impl Page<'_> {
                 }
             }
             p class="note" {
+                "Errors include those that normal work brings, such as NOENT of a LOOKUP, which are no problem. "
                 "Bytes are those of DDP-eligible items, or, if a message has none, those moved by RDMA. Latency is from the packet "
                 "that completes the call to the one that completes the reply. The time of a transaction consists of the call's Send; the time "
                 "to its ACK (network and server queue pair); the time before the first RDMA operation or the reply; RDMA Reads; the "
@@ -390,7 +391,13 @@ impl Page<'_> {
             Some(ladders::broken(transaction, reason, ladder, self.drawing))
         });
         let order = "one of each kind first, then the others, worst first";
-        ladders(choice.broken_count(), "broken transaction", order, figures.collect())
+        html! {
+            (ladders(choice.broken_count(), "broken transaction", order, figures.collect()))
+            p class="note" {
+                "A transaction is broken if it has no reply, if its reply has an error that normal work does not bring, if it "
+                "is malformed, if its packets were sent again, or if bytes of it were not moved or are missing."
+            }
+        }
     }
 
     fn slowest(&self) -> Markup {
@@ -437,7 +444,7 @@ fn operation(key: &Key, stats: &Stats) -> Markup {
         tr {
             th { (key.label) }
             td class="number" { (number(stats.count)) }
-            td class={ "number" @if stats.errors > 0 { " bad" } } { (number(stats.errors)) }
+            td class="number" { (number(stats.errors)) }
             td class="number" { @if stats.bytes == 0 { data value="0" { "-" } } @else { (bytes(stats.bytes)) } }
             @for value in [
                 latency.map(|latency| latency.minimum),
