@@ -126,7 +126,8 @@ impl Charts {
         if !packet.of_connection {
             return;
         }
-        if let Some(moved) = Moved::of(operation) {
+        // Datagrams are CM messages, which the connection does not carry.
+        if let Some(moved) = Moved::of(operation).filter(|_| headers.extensions.deth.is_none()) {
             self.add(moved, headers.payload_length.into(), packet.record.time.since(start));
         }
         self.repeats.packet(packet, operation, headers.bth.psn);

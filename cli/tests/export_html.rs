@@ -110,6 +110,14 @@ fn input_file_is_not_overwritten() {
     assert_eq!(std::fs::read(capture.path()).unwrap(), before);
 }
 
+/// CM messages are no payload of a connection.
+#[test]
+fn refused_connection_moves_nothing() {
+    let page = run(&["export", "html", &sample("connect-rejected.pcap"), "--output", "-"]);
+    let page = text(&page.stdout);
+    assert!(!page.contains("Payload on the wire") && page.contains("<h2>Over time</h2><p>None.</p>"));
+}
+
 #[test]
 fn invalid_capture_leaves_no_page() {
     let other = Temporary::new("other", b"This is not a capture.");

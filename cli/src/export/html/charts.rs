@@ -142,22 +142,23 @@ struct Stack<'a> {
     marks: &'a [u64],
 }
 
-/// Payload on the wire over time.
-pub(super) fn throughput(gathered: &Gathered) -> Markup {
+/// Payload on the wire over time, if there is any.
+pub(super) fn throughput(gathered: &Gathered) -> Option<Markup> {
     let timeline = &gathered.charts.moved;
+    timeline.intervals().iter().flatten().find(|bytes| **bytes > 0)?;
     let layers = Moved::NAMES.into_iter().enumerate().map(|(index, name)| Layer {
         name: name.to_owned(),
         class: format!("s{index}"),
         values: timeline.intervals().iter().map(|sums| sums[index]).collect(),
     });
-    stacked(&Stack {
+    Some(stacked(&Stack {
         heading: "Payload on the wire",
         layers: layers.collect(),
         width: timeline.width(),
         axis: Axis::of_bytes,
         words: &|layer, bytes| format!("{} of {}", Bytes(bytes), layer.name),
         marks: &[],
-    })
+    }))
 }
 
 /// Transactions over time.

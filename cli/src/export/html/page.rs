@@ -372,14 +372,19 @@ impl Page<'_> {
         let credits = gathered.charts.credits.busiest(MOST_CREDITS);
         let further = gathered.charts.credits.count() - credits.len();
         let [forward, backward] = &gathered.charts.latencies;
+        let drawn: Vec<Markup> = [
+            charts::throughput(gathered),
+            charts::operations(gathered),
+            charts::heat(forward, "Latency of transactions by the time they ended"),
+            charts::heat(backward, "Latency of backward transactions by the time they ended"),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(credits.into_iter().map(charts::credits))
+        .collect();
         html! {
-            div class="charts" {
-                (charts::throughput(gathered))
-                @if let Some(chart) = charts::operations(gathered) { (chart) }
-                @if let Some(chart) = charts::heat(forward, "Latency of transactions by the time they ended") { (chart) }
-                @if let Some(chart) = charts::heat(backward, "Latency of backward transactions by the time they ended") { (chart) }
-                @for credits in credits { (charts::credits(credits)) }
-            }
+            @if drawn.is_empty() { p { "None." } }
+            div class="charts" { @for chart in drawn { (chart) } }
             @if further > 0 { p class="note" { "Only the busiest are shown; " (further) " more are omitted." } }
         }
     }
