@@ -15,7 +15,7 @@ use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
 use crate::filter::Filter;
 use crate::inject::{Order, Ran, Update};
-use crate::keys::{self, Action, KEYS};
+use crate::keys::{self, Action};
 use crate::rows::{Rows, Sort};
 use crate::session::{Batch, Progress};
 use crate::show::{Show, Step};
@@ -249,7 +249,7 @@ fn over(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
     match (keys::action(key), &mut state.over) {
         (Some(Action::Move(step)), Some(Over::Help(top))) => {
             let seen = usize::from(state.size.1.saturating_sub(4));
-            *top = step.from(*top, seen).min((KEYS.len() + 8).saturating_sub(seen));
+            *top = step.from(*top, seen).min(view::help_end(state.size.1));
         }
         (Some(Action::Move(step)), Some(Over::Captures(at))) => {
             let seen = usize::from(state.size.1);

@@ -26,6 +26,7 @@ pub use bytes::{Chosen, parts};
 pub(crate) use exchange::{lines_of_rung, rung_at};
 pub(crate) use inject::line_of_sent;
 pub use over::choices;
+pub(crate) use over::help_end;
 pub(crate) use overview::{adjacent_tile, entry_at};
 pub use pane::{Pane, Selection, Target, Texts};
 

@@ -126,6 +126,16 @@ fn incomplete_captures_are_named() {
     }
 }
 
+/// The last line of the help can be reached.
+#[test]
+fn help_scrolls_to_its_end() {
+    for size in SIZES.into_iter().chain([(100, 30)]) {
+        let mut driver = Driver::new("nfs3-lossy.pcap", size, UNICODE);
+        driver.press("? G");
+        assert!(driver.text().contains("The mouse selects, opens"), "{size:?}: {}", driver.text());
+    }
+}
+
 /// Packets of iWARP have their opcodes and contents.
 #[test]
 fn iwarp_packets_have_contents() {

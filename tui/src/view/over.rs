@@ -149,7 +149,12 @@ fn captures(state: &State, frame: &mut Frame<'_>, at: usize) {
     frame.render_widget(text, place);
 }
 
-fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
+/// The number of lines by which the help scrolls at most, on a screen of this height.
+pub(crate) fn help_end(height: u16) -> usize {
+    help_lines().len().saturating_sub(usize::from(height.saturating_sub(4)))
+}
+
+fn help_lines() -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for group in Group::ALL {
         if !lines.is_empty() {
@@ -168,10 +173,15 @@ fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
         "The mouse selects, opens and scrolls, drags the split, and sets the moment.",
         dim(),
     )));
+    lines
+}
+
+fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
+    let lines = help_lines();
     let height = (lines.len() as u16 + 2).min(frame.area().height.saturating_sub(2));
     let place = super::middle(frame, 92, height);
     let room = usize::from(height.saturating_sub(2));
-    let top = top.min(lines.len().saturating_sub(room));
+    let top = top.min(help_end(frame.area().height));
     let hidden = (top, lines.len().saturating_sub(top + room));
     let seen: Vec<Line<'_>> = lines.into_iter().skip(top).collect();
     frame.render_widget(Paragraph::new(seen).block(boxed_part(state, "Keys", hidden)), place);
