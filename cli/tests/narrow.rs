@@ -89,10 +89,12 @@ fn report_fits_the_width() {
 #[test]
 fn show_and_diff_fit_the_width() {
     let [a, b] = ["nfs4.2-basic", "nfs4.2-mtu4096-large-io"].map(|name| sample(&format!("{name}.pcap")));
+    let iwarp = sample("iwarp-reconnect.pcap");
     for width in [80, 100, 132] {
         for arguments in [
             ["show", &a, "--transaction", "70"].as_slice(),
             &["show", &a, "--transaction", "22"],
+            &["show", &iwarp, "--transaction", "1"],
             &["show", &a, "--frame", "1"],
             &["show", &a, "--frame", "94"],
             &["diff", "--all", &a, &b],

@@ -136,6 +136,21 @@ fn help_scrolls_to_its_end() {
     }
 }
 
+/// Lines of the exchange and of the details wrap within 80 columns.
+#[test]
+fn narrow_panes_show_whole_lines() {
+    for (sample, keys, ends) in [
+        ("iwarp-reconnect.pcap", "4", ["server before\"", "sequence 3535376417-3535376624"]),
+        ("nfs4.1-backchannel-recall.pcap", "O t \"1.45\" Enter", ["the exchange", "In the whole capture"]),
+    ] {
+        let mut driver = Driver::new(sample, (80, 24), UNICODE);
+        driver.press(keys);
+        let text = driver.text();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(ends.iter().all(|end| words.join(" ").contains(end)), "{text}");
+    }
+}
+
 /// Packets of iWARP have their opcodes and contents.
 #[test]
 fn iwarp_packets_have_contents() {

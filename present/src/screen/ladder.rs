@@ -1,6 +1,7 @@
 //! The ladder as text: Requester on the left, Responder on the right, time downwards and to scale.
 
 use super::{Screen, findings, wrapped};
+use crate::fold::{Folding, folded};
 use crate::ladder::{Ladder, Rung, RungKind};
 use core::fmt::{self, Display};
 use rdmascope_analysis::capture_points::Pass;
@@ -21,7 +22,7 @@ const LINES: u64 = 24;
 const MOST_FOR_A_GAP: u64 = 5;
 /// Width of the time and gap columns.
 const LEFT: usize = 20;
-/// Width of the frame and PSN columns.
+/// Least width of the column of frames and PSNs.
 const RIGHT: usize = 24;
 
 /// The characters of lines and arrows.
@@ -91,9 +92,12 @@ fn draw(
     screen: Screen,
     to: &mut Vec<Piece>,
 ) -> io::Result<()> {
+    // Sequence numbers of TCP are longer than PSNs.
+    let right = ladder.rungs.iter().map(|rung| 1 + frames(rung).len().max(psns(rung).len()));
+    let right = right.max().unwrap_or(0).max(RIGHT);
     let drawing = Drawing {
         strokes: if screen.unicode { &UNICODE } else { &ASCII },
-        middle: screen.width.saturating_sub(LEFT + RIGHT + 2).max(16),
+        middle: screen.width.saturating_sub(LEFT + right + 2).max(16),
         unit: (ladder.end().since(ladder.start) / LINES).max(1),
         screen,
     };
@@ -177,11 +181,11 @@ impl Drawing {
         let Drawing { strokes, middle, screen, .. } = self;
         let text = text(rung, transaction);
         let width = middle.saturating_sub(2).max(8);
-        let lines = wrapped(&text, width);
+        let lines = folded(&text, width, Some(0));
         let gap = if since == 0 { String::new() } else { format!("+{}", Duration(gap)) };
         let mut left = format!("{:>8} {gap:>9}  ", Duration(since).to_string());
         let mut right = frames(rung);
-        for line in lines {
+        for line in lines.lines() {
             let text = match rung.kind {
                 RungKind::Nak(_) | RungKind::RnrNak(_) => screen.style.red(line),
                 RungKind::Again(_) => screen.style.yellow(line),
@@ -271,6 +275,13 @@ fn psns(rung: &Rung) -> String {
 
 /// Writes the time of each phase.
 pub fn phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
+    let mut folding = Folding::new(&mut *out, screen.style);
+    write_phases(transaction, screen, &mut folding)?;
+    folding.flush()
+}
+
+/// Writes the time of each phase without folding long lines.
+fn write_phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let (Some(phases), Some(latency)) = (Phases::of(transaction), transaction.latency()) else {
         return Ok(());
     };

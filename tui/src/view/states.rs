@@ -8,8 +8,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::names::Quoted;
-use rdmascope_analysis::state::{At, Lifetime};
+use rdmascope_analysis::state::{At, Kind, Lifetime};
 use rdmascope_analysis::units::{Counted, Duration, Number, Seconds};
+use rdmascope_present::fold::folded;
 use rdmascope_present::text::HexBytes;
 
 /// Columns of an identifier: a client ID, a session ID, or the fixed bytes of a stateid.
@@ -64,11 +65,13 @@ impl Pane for States {
         })
     }
 
-    fn detail(&self, state: &State, _width: u16) -> (String, Text<'static>) {
+    fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
         let title = "The state".to_owned();
         let lifetime = state.moment.state.get(state.cursor().at);
         let Some(lifetime) = lifetime else { return (title, Text::default()) };
-        (title, Text::raw(facts(state, lifetime).join("\n")))
+        let lines = facts(state, lifetime);
+        let lines: Vec<String> = lines.iter().map(|line| folded(line, usize::from(width), None)).collect();
+        (title, Text::raw(lines.join("\n")))
     }
 
     fn selection(&self, state: &State) -> Selection {
@@ -86,7 +89,6 @@ impl Pane for States {
 
 /// The number of pieces of state of each kind.
 fn words(state: &State) -> String {
-    use rdmascope_analysis::state::Kind;
     let count = |kind: Kind| state.moment.state.iter().filter(|lifetime| lifetime.kind == kind).count();
     let counted = |kind: Kind| match count(kind) {
         0 => None,
@@ -142,7 +144,7 @@ fn facts(state: &State, lifetime: &Lifetime) -> Vec<String> {
     if let Some((client, server)) = ends {
         lines.push(format!("  client {client}, server {server}, NFSv4.{}", lifetime.minor_version));
     }
-    if let Some(client) = lifetime.client {
+    if let Some(client) = lifetime.client.filter(|_| lifetime.kind != Kind::Client) {
         lines.push(format!("  client ID {client:016x}"));
     }
     if !lifetime.file().is_empty() {
