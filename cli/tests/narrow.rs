@@ -106,6 +106,26 @@ fn show_and_diff_fit_the_width() {
     }
 }
 
+/// The bars of a histogram are shorter on a narrow terminal, so that each row stays one line.
+#[test]
+fn histograms_fit_the_width() {
+    let [a, b] = ["nfs4.2-basic", "nfs4.2-mtu4096-large-io"].map(|name| sample(&format!("{name}.pcap")));
+    let arguments = ["diff", "--all", &a, &b];
+    let bars = |shown: &str| shown.lines().filter(|line| line.contains("# ")).count();
+    let all = bars(text(&run(&arguments).stdout));
+    assert!(all > 0);
+    for width in WIDTHS {
+        let shown = printed(&arguments, width);
+        assert_fits(&arguments, width, &shown);
+        let (_, histograms) = shown.split_once("Distribution of latencies").expect("there are some");
+        let is_row = |line: &&str| line.contains("# ");
+        assert_eq!(bars(&shown), all, "{shown}");
+        assert!(
+            histograms.lines().filter(is_row).all(|line| line.trim_start().starts_with(char::is_numeric))
+        );
+    }
+}
+
 /// Without a terminal the width is unlimited, because programs expect unwrapped lines.
 #[test]
 fn lines_are_unlimited_without_a_terminal() {

@@ -6,8 +6,12 @@ use rdmascope_analysis::diff::counts;
 use rdmascope_analysis::units::{Duration, Number};
 use std::io::{self, Write};
 
-/// Width of the longest bar.
+/// Greatest width of the longest bar.
 const WIDTH: usize = 34;
+/// Width of a share, with spaces around it.
+const SHARE: usize = 9;
+/// Width of the column of lower edges.
+const EDGES: usize = 12;
 /// The most rows of a histogram.
 const MOST_ROWS: usize = 16;
 
@@ -19,27 +23,29 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let bins = Bins::of(sides);
+    let room = style.width().map_or(WIDTH, |width| (width.saturating_sub(EDGES) / 2).saturating_sub(SHARE));
+    let width = room.clamp(1, WIDTH);
     let [a, b] = sides.map(|side| bins.shares(side));
     let most = a.iter().chain(&b).copied().fold(0.0, f64::max);
     let [count_a, count_b] = sides.map(|side| Number(side.len()));
     let heading = format!("{count_a} in A");
     writeln!(out, "  {}", style.bold(title))?;
-    writeln!(out, "  {:>8}  {heading:1$}{count_b} in B", "from", WIDTH + 9)?;
+    writeln!(out, "  {:>8}  {heading:1$}{count_b} in B", "from", width + SHARE)?;
     for ((edge, a), b) in bins.edges.iter().zip(a).zip(b) {
-        let left = bar(a, most);
-        let row = format!("  {:>8}  {left:2$}{}", Duration(*edge), bar(b, most), WIDTH + 9);
+        let [left, right] = [a, b].map(|share| bar(share, most, width));
+        let row = format!("  {:>8}  {left:1$}{right}", Duration(*edge), width + SHARE);
         writeln!(out, "{}", row.trim_end())?;
     }
     Ok(())
 }
 
-/// A bar with its share in percent; empty for a share of zero.
-fn bar(share: f64, most: f64) -> String {
+/// A bar of at most `width` characters with its share in percent; empty for a share of zero.
+fn bar(share: f64, most: f64, width: usize) -> String {
     if share == 0.0 {
         return String::new();
     }
     // A share above zero is always visible.
-    let length = ((share / most * WIDTH as f64).round() as usize).max(1);
+    let length = ((share / most * width as f64).round() as usize).max(1);
     format!("{} {:.1}%", "#".repeat(length), share * 100.0)
 }
 
