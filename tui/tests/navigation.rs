@@ -38,6 +38,18 @@ fn searches_continue_and_wrap_around() {
     assert!(driver.text().contains("/ starts one"), "{}", driver.text());
 }
 
+/// A time after the capture goes to its end, and the notice says so.
+#[test]
+fn a_time_after_the_end_has_a_notice() {
+    let mut driver = lossy();
+    driver.press("t \"99999\" Enter");
+    let notice = driver.state.notice.clone().unwrap_or_default();
+    assert!(notice.contains("no packet after that time: the last one is at 1.986737 s"), "{notice}");
+    assert_eq!(driver.state.moment.record, 2108);
+    driver.press("t \"1.5\" Enter");
+    assert_eq!(driver.state.notice, None);
+}
+
 /// Each view is searched: a text in it is on the screen afterwards.
 #[test]
 fn every_view_is_searchable() {

@@ -7,6 +7,7 @@ use crate::view;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use rdmascope_analysis::time::{self, Zone};
 use rdmascope_analysis::timeline::Moment;
+use rdmascope_analysis::units::Seconds;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::glossary;
 
@@ -73,7 +74,15 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
         Purpose::Search => search::begin(state, prompt.text.trim(), effects),
         Purpose::Jump => {
             match moment(prompt.text.trim(), state.clock, state.session.start, state.times.zone()) {
-                Ok(moment) => seek(state, moment, effects),
+                Ok(moment) => {
+                    let (start, end) = state.session.span();
+                    if matches!(moment, Moment::Time(time) if time > end) {
+                        let length = Seconds(end.0.saturating_sub(start.0));
+                        state.notice =
+                            Some(format!("no packet after that time: the last one is at {length} s"));
+                    }
+                    seek(state, moment, effects);
+                }
                 Err(error) => {
                     state.notice = Some(error);
                     state.prompt = Some(prompt.clone());
