@@ -102,6 +102,17 @@ impl Ending {
         incomplete.map(|file| format!("{}: {}", file.title(), FileEnd(file)))
     }
 
+    /// The probable reason why packets were captured twice.
+    pub fn reason_for_copies(&self) -> &'static str {
+        let mut interfaces = self.files.iter().flat_map(|file| &file.interfaces).peekable();
+        let is_loopback =
+            interfaces.peek().is_some() && interfaces.all(|it| it.name.as_deref() == Some("lo"));
+        match is_loopback {
+            true => "the loopback device lo shows a packet when it is sent and when it is received",
+            false => "two capture points, or a mirror",
+        }
+    }
+
     /// Whether every file could be read to its end.
     pub fn is_readable(&self) -> bool {
         self.files.iter().all(|file| file.trouble.is_none())

@@ -285,8 +285,9 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
         row(
             "copies",
             &format_args!(
-                "{} captured twice (two capture points, or a mirror). Counted once below",
-                Counted(totals.copies, "packet")
+                "{} captured twice ({}). Counted once below",
+                Counted(totals.copies, "packet"),
+                ending.reason_for_copies()
             ),
         )?;
     }

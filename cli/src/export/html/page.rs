@@ -289,7 +289,7 @@ impl Page<'_> {
                 }
                 @if totals.copies > 0 {
                     (row("copies", html! {
-                        (Counted(totals.copies, "packet")) " captured twice: same bytes within a short time. Counted once below"
+                        (Counted(totals.copies, "packet")) " captured twice (" (self.ending.reason_for_copies()) "). Counted once below"
                     }))
                 }
                 @if totals.others + totals.unknown_link > 0 {

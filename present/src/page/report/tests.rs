@@ -374,6 +374,19 @@ fn several_files() {
     assert!(!report.contains("Nothing"));
 }
 
+/// The loopback device shows each packet twice.
+#[test]
+fn copies_have_a_reason() {
+    let mut ending = ending();
+    ending.totals.copies = 25;
+    assert!(text(&Report::default(), &ending).contains("25 packets captured twice (two capture points, or"));
+    let mut loopback = Interface::new(1, 0, LinkType::ETHERNET);
+    loopback.name = Some("lo".to_owned());
+    ending.files[0].interfaces = vec![loopback];
+    let report = text(&Report::default(), &ending);
+    assert!(report.contains("25 packets captured twice (the loopback device lo shows"), "{report}");
+}
+
 #[test]
 fn dropped_packets_are_reported() {
     let mut ending = ending();
