@@ -5,7 +5,10 @@ use jiff::civil::{DateTime, Time as OfDay};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan as _};
 use rdmascope_dissector::record::Time;
+use std::env;
+use std::ffi::OsString;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -64,9 +67,20 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// The time zone of this machine, or of the environment variable `TZ`. It is read once, because a
-/// confined process cannot read it again.
-static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+/// The time zone of this machine, or of the environment variable `TZ`; `None` if it cannot be
+/// loaded. It is read once, because a confined process cannot read it again.
+static LOCAL: LazyLock<Option<TimeZone>> = LazyLock::new(|| TimeZone::try_system().ok());
+
+/// Whether UTC was used because [`LOCAL`] could not be loaded.
+static USED_UTC: AtomicBool = AtomicBool::new(false);
+
+/// The time zone of this machine, or of the environment variable `TZ`; UTC if it cannot be loaded.
+pub fn local() -> &'static TimeZone {
+    LOCAL.as_ref().unwrap_or_else(|| {
+        USED_UTC.store(true, Ordering::Relaxed);
+        const { &TimeZone::UTC }
+    })
+}
 
 /// The time zones in which times are shown and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,13 +98,18 @@ impl Zone {
         LazyLock::force(&LOCAL);
     }
 
+    /// The value of `TZ`, if local times were needed and that time zone cannot be loaded.
+    pub fn not_loaded() -> Option<OsString> {
+        USED_UTC.load(Ordering::Relaxed).then(|| env::var_os("TZ")).flatten()
+    }
+
     /// Date and time of day in this zone.
     pub fn civil(self, time: Time) -> DateTime {
         let timestamp = Timestamp::from_nanosecond(i128::from(time.0));
         let timestamp = timestamp.expect("64 bits of nanoseconds reach from 1677 to 2262");
         match self {
             Zone::Utc => Offset::UTC.to_datetime(timestamp),
-            Zone::Local => LOCAL.to_datetime(timestamp),
+            Zone::Local => local().to_datetime(timestamp),
         }
     }
 
@@ -100,7 +119,7 @@ impl Zone {
     fn time(self, civil: DateTime) -> Option<Time> {
         let timestamp = match self {
             Zone::Utc => Offset::UTC.to_timestamp(civil),
-            Zone::Local => LOCAL.to_timestamp(civil),
+            Zone::Local => local().to_timestamp(civil),
         };
         i64::try_from(timestamp.ok()?.as_nanosecond()).ok().map(Time)
     }

@@ -67,6 +67,7 @@ use clap::{CommandFactory as _, Parser as _};
 use confine::Confinement;
 use input::Input;
 use output::{Failure, Out, Status};
+use rdmascope_analysis::time::Zone;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
@@ -117,6 +118,9 @@ fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
     let mut out = output::stdout(!no_pager && command.is_paged());
     let ended = perform(command, &mut out);
     let status = output::report_failure(ended, &mut out)?;
+    if let Some(zone) = Zone::not_loaded() {
+        output::notify(format_args!("warning: TZ={}: no such time zone; local times are UTC", zone.display()));
+    }
     out.flush()?;
     Ok(status)
 }
@@ -124,6 +128,7 @@ fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
 fn perform(command: &mut Command, out: &mut Out) -> Result<Status, Failure> {
     let style = terminal::style();
     command.input().map_or(Ok(()), Input::expand)?;
+    Zone::prepare();
     match command.confinement() {
         Confinement::AtOnce(paths) => paths.confine_and_listen(),
         Confinement::Later => {}

@@ -5,7 +5,7 @@
 
 mod binary;
 
-use binary::{command, folder, refused, root, run, sample, text};
+use binary::{Temporary, command, folder, refused, root, run, sample, text};
 use std::fs;
 use std::io::{PipeWriter, Write as _};
 use std::os::unix::fs::symlink;
@@ -268,4 +268,43 @@ fn root_reads_captures_of_other_users() {
     }
     succeeds(folder.path(), &["analyze", "one.pcap"]);
     succeeds(folder.path(), &["export", "html", "one.pcap", "--output", "page.html"]);
+}
+
+/// A TZif file (RFC 9636, section 3) of version 1 with a single local time type: UTC+1.
+fn one_hour_east() -> Vec<u8> {
+    let mut bytes = [b"TZif".as_slice(), &[0; 16]].concat();
+    for count in [0_u32, 0, 0, 0, 1, 4] {
+        bytes.extend(count.to_be_bytes());
+    }
+    bytes.extend(3600_i32.to_be_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend(b"CET\0");
+    bytes
+}
+
+#[test]
+fn local_time_zone_is_loaded_before_confinement() {
+    let zone = Temporary::new("zone", &one_hour_east());
+    let listed = |arguments: &[&str], zone: &str| {
+        let capture = sample("nfs3-basic.pcap");
+        let first = ["packets", &capture, "--fields", "time", "--format", "csv"];
+        let output = command(&[&first, arguments].concat()).env("TZ", zone).output();
+        let output = output.expect("the binary runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    let (utc, _) = listed(&["--top", "1"], "UTC");
+    let utc = utc.lines().nth(1).expect("there are packets").to_owned();
+    let (local, _) = listed(&["--top", "1", "--time", "local"], zone.path());
+    let local = local.lines().nth(1).expect("there are packets").to_owned();
+    assert!(local.ends_with("+01:00") && local[..13] != utc[..13], "{local} {utc}");
+    // A time of day is in the same zone, with and without an expression.
+    let second = &local[11..19];
+    for arguments in [&["--since", second][..], &["--where", &format!("time >= {second}")]] {
+        assert_eq!(listed(arguments, zone.path()), listed(&[], "UTC"), "{arguments:?}");
+    }
+    let (shown, warning) = listed(&["--top", "1", "--time", "local"], "No/Such");
+    assert!(shown.ends_with("+00:00\n"), "{shown}");
+    assert_eq!(warning, "rdmascope: warning: TZ=No/Such: no such time zone; local times are UTC\n");
+    assert_eq!(listed(&[], "No/Such").1, "");
 }

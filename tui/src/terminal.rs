@@ -18,7 +18,6 @@ use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use crossterm::execute;
 use ratatui::DefaultTerminal;
-use rdmascope_analysis::time::Zone;
 use rdmascope_present::text::Style;
 use std::io;
 use std::path::PathBuf;
@@ -51,7 +50,6 @@ pub fn run(
     bench: Option<Bench>,
     confine: Box<Confine>,
 ) -> Result<(), Error> {
-    Zone::prepare();
     let (to, from) = channel();
     let mut terminal = ratatui::try_init()?;
     let ran = (|| {

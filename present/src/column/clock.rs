@@ -3,7 +3,7 @@
 use core::fmt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::time::{self, Rfc3339};
 use rdmascope_analysis::units::Seconds;
 use rdmascope_dissector::record::Time;
 
@@ -23,7 +23,7 @@ pub enum Clock {
 impl Clock {
     /// The time zone of this machine, or of the environment variable `TZ`.
     pub fn local() -> Clock {
-        Clock::Local(TimeZone::system())
+        Clock::Local(time::local().clone())
     }
 
     /// The width of an instant in text.
