@@ -16,6 +16,7 @@ use crate::output::{Out, Status, complain, notify};
 use crate::ports::Ports;
 #[cfg(feature = "verbs")]
 use crate::sniffer::Device;
+use crate::terminal;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use files::Files;
@@ -226,6 +227,9 @@ fn capture(command: &Capture) -> Result<Status> {
     ensure!(!command.doctor, "--doctor needs Linux");
     let Some(path) = &command.write else { bail!("no output file: use --write FILE") };
     let is_pipe = path == Path::new("-");
+    if is_pipe {
+        terminal::refuse_pcapng("--write")?;
+    }
     let rotates = command.rotate_size.is_some() || command.rotate_time.is_some();
     if is_pipe && rotates {
         bail!("standard output cannot rotate; use --write FILE");

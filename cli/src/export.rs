@@ -11,13 +11,14 @@ use crate::confine::Paths;
 use crate::input::Input;
 use crate::mode::NewFiles;
 use crate::output::{Failure, Out, Status};
-use anyhow::{Context as _, anyhow};
+use crate::terminal;
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use html::Html;
 pub(crate) use html::page;
 use pcapng::Pcapng;
 use rpc::Rpc;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -155,9 +156,7 @@ fn pcapng_to<T>(
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     if output == Path::new("-") {
-        if io::stdout().is_terminal() {
-            return Err(anyhow!("pcapng is not written to a terminal; use --output FILE or a pipe").into());
-        }
+        terminal::refuse_pcapng("--output")?;
         return write(out);
     }
     let cannot = || format!("{}: cannot be written", output.display());

@@ -1,8 +1,9 @@
 //! Properties of standard output: colours, width, characters.
 
+use anyhow::{Result, ensure};
 use rdmascope_present::screen::Screen;
 use rdmascope_present::text::Style;
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 /// Width of paragraphs without a terminal.
 const WIDTH: usize = 80;
@@ -27,6 +28,12 @@ fn width() -> Option<usize> {
         .or_else(named)
         .filter(|width| *width > 0)
         .map(|width| width.max(LEAST))
+}
+
+/// Fails if standard output is a terminal, on which pcapng is unreadable. `option` names a file.
+pub(crate) fn refuse_pcapng(option: &str) -> Result<()> {
+    ensure!(!io::stdout().is_terminal(), "pcapng is not written to a terminal; use {option} FILE or a pipe");
+    Ok(())
 }
 
 /// Standard output in this style.
