@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use html::Html;
 pub(crate) use html::page;
 use pcapng::Pcapng;
+use rdmascope_capture_agent::{Compression, Compressor};
 use rpc::Rpc;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,8 @@ enum Form {
     Parquet(Box<parquet::Parquet>),
     /// Write the packets as pcapng, with comments for Wireshark
     ///
+    /// A file whose name ends in .gz or .zst is compressed.
+    ///
     /// The output has all packets in order, with time stamps in nanoseconds and original lengths.
     /// The comment of a packet gives its connection and transaction, and its role: a call, bytes of
     /// a chunk, a reply with status and latency, an acknowledgement, or a retransmission with the
@@ -66,6 +69,8 @@ enum Form {
     #[command(after_help = pcapng::EXAMPLES)]
     Pcapng(Box<Pcapng>),
     /// Write the RPC messages as RPC over TCP
+    ///
+    /// A file whose name ends in .gz or .zst is compressed.
     ///
     /// The output is pcapng for NFS tools that do not support RPC-over-RDMA; Wireshark and tshark
     /// read it, too. It has each message before reduction, in one TCP connection per RDMA
@@ -148,7 +153,7 @@ impl Export {
 }
 
 /// Writes pcapng to the file `output`, which appears when it is complete, or to standard output for
-/// `-`, unless that is a terminal.
+/// `-`, unless that is a terminal. The file is compressed if its name ends in .gz or .zst.
 fn pcapng_to<T>(
     output: &Path,
     input: &Input,
@@ -160,9 +165,10 @@ fn pcapng_to<T>(
         return write(out);
     }
     let cannot = || format!("{}: cannot be written", output.display());
-    let mut file = OutputFile::create(output, &input.files, "--output")?;
+    let file = OutputFile::create(output, &input.files, "--output")?;
+    let mut file = Compressor::new(Compression::of_name(output), file).with_context(cannot)?;
     let written = write(&mut file).map_err(|failure| failure.about(cannot()))?;
-    file.finish().with_context(cannot)?;
+    file.finish().and_then(OutputFile::finish).with_context(cannot)?;
     Ok(written)
 }
 

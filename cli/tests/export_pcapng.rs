@@ -57,6 +57,22 @@ fn packets_are_unchanged() {
     }
 }
 
+#[test]
+fn file_name_selects_the_compression() {
+    let capture = sample("nfs3-lossy.pcap");
+    let original = lines(&run(&["packets", &capture, "--format", "jsonl"]));
+    for (name, magic) in [("c.pcapng.gz", &[0x1f, 0x8b][..]), ("c.pcapng.zst", &[0x28, 0xb5, 0x2f, 0xfd])] {
+        let file = Temporary::new(name, b"");
+        let output = run(&["export", "pcapng", &capture, "--output", file.path()]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+        assert!(std::fs::read(file.path()).expect("it is there").starts_with(magic), "{name}");
+        assert_eq!(lines(&run(&["packets", file.path(), "--format", "jsonl"])), original, "{name}");
+        let output = run(&["export", "rpc", &capture, "--output", file.path()]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+        assert!(std::fs::read(file.path()).expect("it is there").starts_with(magic), "{name}");
+    }
+}
+
 /// Each call in the client's tracepoints is there, with its reply.
 #[test]
 fn call_and_reply_comments_name_each_other() {
