@@ -2,7 +2,7 @@
 
 use crate::filter::Span;
 use crate::one_capture::{Apart, OneCapture};
-use crate::units::{Counted, Number, Plain};
+use crate::units::{Counted, Number, Plain, is_hidden, quoted};
 use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
@@ -25,8 +25,8 @@ pub struct Ending {
     pub one_capture: OneCapture,
     /// The selected transactions; `None` if all were selected.
     pub chosen: Option<Chosen>,
-    /// The arguments with which another command reads the same capture; `None` if they need quotes,
-    /// or if it cannot be read again.
+    /// The arguments with which another command reads the same capture; `None` if it cannot be
+    /// read again, or if its names cannot be printed.
     pub input: Option<String>,
 }
 
@@ -139,19 +139,19 @@ impl ListedFiles<'_> {
     }
 }
 
-/// The names of files as arguments of a command to copy; `None` for many files and for names that a
-/// shell does not take unquoted.
+/// The names of files as arguments of a command to copy, quoted for a shell; `None` for many files,
+/// standard input, and names that cannot be printed.
 pub fn arguments(files: &[impl AsRef<Path>]) -> Option<String> {
     const MOST: usize = 4;
-    let names = files.iter().map(|file| file.as_ref().to_str().filter(|name| is_plain(name)));
-    let names: Option<Vec<&str>> = names.collect();
+    let names: Option<Vec<String>> = files.iter().map(|file| argument(file.as_ref().to_str()?)).collect();
     names.filter(|names| names.len() <= MOST).map(|names| names.join(" "))
 }
 
-fn is_plain(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with('-')
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
+fn argument(name: &str) -> Option<String> {
+    let is_printed = name != "-" && !name.chars().any(is_hidden);
+    // Without the folder, it would be an option.
+    let folder = if name.starts_with('-') { "./" } else { "" };
+    is_printed.then(|| quoted(&format!("{folder}{name}")))
 }
 
 /// The explanation of iWARP in lists of other traffic: iWARP packets outside the connections that

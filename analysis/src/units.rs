@@ -178,6 +178,15 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
+/// A word as a POSIX shell reads it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(character);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -85,7 +85,7 @@ impl Input {
     }
 
     /// The arguments with which another command reads the same capture; `None` for standard input,
-    /// names that need quotes, and many files.
+    /// names that cannot be printed, and many files.
     fn arguments(&self) -> Option<String> {
         let Ports { port, vxlan_port } = self.ports;
         let with = |other: &PathBuf| Some(format!("--with {}", arguments(slice::from_ref(other))?));

@@ -16,6 +16,7 @@ use rdmascope_analysis::filter::{
 use rdmascope_analysis::names;
 use rdmascope_analysis::paths::FilePattern;
 use rdmascope_analysis::time::{Moment, ParseError, Zone, parse_duration};
+use rdmascope_analysis::units::quoted;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome};
@@ -170,15 +171,6 @@ pub(crate) fn is_expression(line: &str) -> bool {
     // Signs that occur neither in filters nor in words.
     const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
     SIGNS.iter().any(|sign| line.contains(sign))
-}
-
-/// A word as a shell reads it.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(character);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 /// Parses an expression about rows, which have some of the columns of a transaction. The error is

@@ -1,10 +1,11 @@
 //! Packets as rows, and the filter of their list: the filters of the command line without their
 //! dashes, words to find, or an expression as for `--where`.
 
-use crate::filter::{is_expression, quoted};
+use crate::filter::is_expression;
 use crate::rows::{SEPARATOR, joined};
 use rdmascope_analysis::filter::{OpcodeFilter, PacketFilter, PsnRange, parse_number};
 use rdmascope_analysis::time::{Moment, ParseError, Zone};
+use rdmascope_analysis::units::quoted;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::record::Time;

@@ -3,7 +3,6 @@
 use crate::analysis::{Analysis, Request};
 use crate::chart::Wanted;
 use crate::compare::OtherCapture;
-use crate::filter::quoted;
 use crate::inject::{Bench, Inject, Order};
 use crate::marks;
 use crate::rows::Rows;
@@ -18,6 +17,7 @@ use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use crossterm::execute;
 use ratatui::DefaultTerminal;
+use rdmascope_analysis::units::quoted;
 use rdmascope_present::text::Style;
 use std::io;
 use std::path::PathBuf;

@@ -5,8 +5,8 @@ use super::replay::screen::{OnScreen, faults};
 use super::report::{Crossing, Ladder, text};
 use crate::input::Input;
 use anyhow::{Result, anyhow};
+use rdmascope_analysis::units::quoted;
 use rdmascope_peer::scenario::{Side, Verdict};
-use rdmascope_tui::filter::quoted;
 use rdmascope_tui::inject::{Bench, Entry, Order, Ran, Runner, Update, Watch};
 use std::net::{IpAddr, SocketAddr};
 

@@ -360,7 +360,10 @@ fn the_next_step_is_a_show_command() {
     };
     let open = Finding { connection: Some(ConnectionId(2)), transaction: None, ..samples::finding() };
     assert_eq!(next("a.pcap", open.clone()).as_deref(), Some("a.pcap --xid 0x1a2b3c07 --connection 2"));
-    assert_eq!(next("a b.pcap", open).as_deref(), Some("FILE --xid 0x1a2b3c07 --connection 2"));
+    assert_eq!(next("a b.pcap", open).as_deref(), Some("'a b.pcap' --xid 0x1a2b3c07 --connection 2"));
+    assert_eq!(next("it's", Finding::new("something").frames([5])).as_deref(), Some("'it'\\''s' --frame 5"));
+    assert_eq!(next("-a", Finding::new("something").frames([5])).as_deref(), Some("./-a --frame 5"));
+    assert_eq!(next("a\nb", Finding::new("something").frames([5])).as_deref(), Some("FILE --frame 5"));
     assert_eq!(next("-", Finding::new("something").frames([5])).as_deref(), Some("FILE --frame 5"));
     assert_eq!(next("a.pcap", Finding::new("something")), None);
 }

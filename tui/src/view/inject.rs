@@ -6,14 +6,13 @@ pub(crate) use session::line_of_sent;
 
 use super::pane::plain;
 use super::{Pane, Selection, Target, Texts, dim, fitted, red};
-use crate::filter::quoted;
 use crate::inject::{Arrow, Entry, Inject, Plan, Ran};
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use rdmascope_analysis::units::{Duration, Plain};
+use rdmascope_analysis::units::{Duration, Plain, quoted};
 use rdmascope_present::screen::wrapped;
 
 /// Columns of a name and of a verdict.

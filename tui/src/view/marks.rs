@@ -2,13 +2,12 @@
 
 use super::{Pane, Selection, Target, Texts, fitted};
 use crate::analysis::PacketSet;
-use crate::filter::quoted;
 use crate::marks::Mark;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
-use rdmascope_analysis::units::Counted;
+use rdmascope_analysis::units::{Counted, quoted};
 use rdmascope_present::notes::Subject;
 
 pub(super) struct Marks;

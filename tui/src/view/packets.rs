@@ -2,14 +2,13 @@
 
 use super::{Pane, Selection, Target, Texts, dim, fitted, red, yellow};
 use crate::analysis::PacketSet;
-use crate::filter::quoted;
 use crate::packets::{PacketRow, PacketTable, PacketTest, Packets as List};
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
-use rdmascope_analysis::units::Number;
+use rdmascope_analysis::units::{Number, quoted};
 use rdmascope_present::column::Tint;
 use rdmascope_present::fields::Field;
 use rdmascope_present::notes::Subject;

@@ -2,7 +2,6 @@
 
 use super::exchange::{command, lines, packets, words};
 use super::{Pane, Selection, Target, Texts, dim, fitted, red, yellow};
-use crate::filter::quoted;
 use crate::rows::{Row, RowMaker, Sort};
 use crate::session::Progress;
 use crate::state::State;
@@ -10,7 +9,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
-use rdmascope_analysis::units::Number;
+use rdmascope_analysis::units::{Number, quoted};
 use rdmascope_conformance::Verdict;
 use rdmascope_present::column::{Align, Tint};
 use rdmascope_present::notes::Subject;
