@@ -223,6 +223,8 @@ fn missing_and_ambiguous_selections_are_refused() {
     refused(&run(&["show", &file, "--xid", "0xdead"]), &["0x0000dead", "rdmascope transactions"]);
     refused(&run(&["show", &file, "--transaction", "9999"]), &["9999"]);
     refused(&run(&["show", &file, "--frame", "0"]), &["no frame 0", "1,723"]);
+    let none = Temporary::new("no-packets.pcap", &binary::Pcap::read("nfs3-basic.pcap").with([]));
+    refused(&run(&["show", none.path(), "--frame", "1"]), &["no frame 1: the capture has no packets"]);
     // The same session twice, so each XID occurs twice.
     let pcap = binary::Pcap::read("nfs3-basic.pcap");
     let twice: Vec<&Vec<u8>> = pcap.records.iter().chain(&pcap.records).collect();

@@ -68,8 +68,11 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         }
     })?;
     if !shown {
-        let records = Number(ending.totals.records);
-        return Err(anyhow!("no frame {number}: the capture has frames 1 to {records}").into());
+        return Err(match ending.totals.records {
+            0 => anyhow!("no frame {number}: the capture has no packets"),
+            records => anyhow!("no frame {number}: the capture has frames 1 to {}", Number(records)),
+        }
+        .into());
     }
     output::report_left_out(&findings);
     Ok(output::complain_of_troubles(&ending, out)?)
