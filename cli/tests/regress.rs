@@ -404,7 +404,7 @@ fn bless_without_write_access_changes_nothing() {
 #[test]
 fn folder_without_captures_is_refused() {
     let folder = Folder::new();
-    refused(&folder.regress(&[]), &["no capture"]);
+    refused(&folder.regress(&[]), &["no captures there (pcap, pcapng or ERF, also compressed)"]);
     folder.write("notes.txt", b"There will be captures here.");
     refused(&folder.regress(&["--bless"]), &["no capture"]);
     refused(&run(&["regress", "samples", "--name", "nfs5"]), &["no capture", "\"nfs5\""]);

@@ -81,7 +81,7 @@ impl Plan {
                 folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
             match name {
                 Some(name) => bail!("{folders}: no capture with {name:?} in its path"),
-                None => bail!("{folders}: no captures there (pcap or pcapng, also compressed)"),
+                None => bail!("{folders}: no captures there (pcap, pcapng or ERF, also compressed)"),
             }
         }
         if let Some((twice, _)) = captures.iter().zip(&captures[1..]).find(|(one, next)| one == next) {
