@@ -168,9 +168,14 @@ impl Story {
     }
 }
 
-/// The name of an operation: `NFSv3 WRITE`.
+/// The name of an operation in a sentence: `NFSv3 WRITE`.
 pub(super) fn called(protocol: Option<Protocol>, label: Label) -> String {
-    protocol.map_or(label.to_string(), |protocol| format!("{protocol} {label}"))
+    match (protocol, label) {
+        (None, Label::Unknown) => "an unknown call".to_owned(),
+        (Some(protocol), Label::Unknown) => format!("an unknown {protocol} call"),
+        (None, label) => label.to_string(),
+        (Some(protocol), label) => format!("{protocol} {label}"),
+    }
 }
 
 /// The stories of connections in order of time.
@@ -258,4 +263,18 @@ fn merged(stories: Vec<Story>) -> Vec<Story> {
         }
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_calls_have_a_name() {
+        assert_eq!(called(None, Label::Unknown), "an unknown call");
+        let nfs = Some(Protocol { program: rpc::program::NFS, version: 3, minor: None });
+        assert_eq!(called(nfs, Label::Unknown), "an unknown NFSv3 call");
+        assert_eq!(called(nfs, Label::Named("WRITE")), "NFSv3 WRITE");
+        assert_eq!(called(None, Label::Procedure(7)), "procedure 7");
+    }
 }

@@ -4,7 +4,7 @@ use super::facts::{Burst, Call, Closed, Run, Summary};
 use super::history::{History, RECOVERY};
 use super::known::{Known, Reached, end_name, event, event_of_run, link};
 use super::{Kind, SILENCE, SessionEvent, failing, outages};
-use crate::names::Rejection;
+use crate::names::{Label, Rejection};
 use crate::units::{Bytes, Counted, Duration};
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::rdma::{End, Failure, Operation, Refusal};
@@ -122,8 +122,11 @@ fn passed(history: &History, reached: Reached, report: &mut dyn FnMut(SessionEve
         }
     }
     for (call, count) in known {
-        let prefix = if call.direction == Direction::Backward { "callback " } else { "" };
-        let name = failing::called(call.protocol, call.label);
+        let name = match (call.direction, call.label) {
+            (Direction::Backward, Label::Unknown) => "an unknown callback".to_owned(),
+            (Direction::Backward, _) => format!("callback {}", failing::called(call.protocol, call.label)),
+            (Direction::Forward, _) => failing::called(call.protocol, call.label),
+        };
         let waited = Duration(call.waited());
         let until = match call.until {
             Some(time) if time >= reached.time && history.disconnected.is_none() => "until the capture ended",
@@ -148,7 +151,7 @@ fn passed(history: &History, reached: Reached, report: &mut dyn FnMut(SessionEve
             ..event(
                 call.seen.time,
                 Kind::CallWaited,
-                format!("{prefix}{name} (XID 0x{:08x}) {how}{while_others}{most}", call.xid.0),
+                format!("{name} (XID 0x{:08x}) {how}{while_others}{most}", call.xid.0),
             )
         });
     }
