@@ -295,6 +295,12 @@ pub fn parse_number(text: &str) -> Result<u32, ParseError> {
     .map_err(|_| ParseError("expected a 32-bit number, decimal or hexadecimal after 0x"))
 }
 
+/// Parses a PSN or a queue pair number, which have 24 bits, in the same forms.
+pub fn parse_24_bits(text: &str) -> Result<u32, ParseError> {
+    let number = parse_number(text).ok().filter(|number| *number < Psn::MODULUS);
+    number.ok_or(ParseError("expected a number of 24 bits, decimal or hexadecimal after 0x"))
+}
+
 /// A filter on the status of a transaction's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusFilter {
@@ -428,13 +434,7 @@ pub struct PsnRange {
 impl PsnRange {
     /// Parses `FIRST-LAST`, or one PSN.
     pub fn parse(text: &str) -> Result<PsnRange, ParseError> {
-        let psn = |text: &str| {
-            let number = parse_number(text)?;
-            if number >= Psn::MODULUS {
-                return Err(ParseError("a PSN has 24 bits"));
-            }
-            Ok(Psn::new(number))
-        };
+        let psn = |text| parse_24_bits(text).map(Psn::new);
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         Ok(PsnRange { first: psn(first)?, last: psn(last)? })
     }

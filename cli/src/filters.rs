@@ -7,7 +7,7 @@ use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::events::{EventFilter, Kind};
 use rdmascope_analysis::filter::{
     AddressPattern, ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter,
-    TransactionFilter, UserPattern, operation_names, parse_number, status_names,
+    TransactionFilter, UserPattern, operation_names, parse_24_bits, parse_number, status_names,
 };
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::FilePattern;
@@ -225,7 +225,7 @@ pub(crate) struct PacketArguments {
     #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
     /// Only packets to this destination queue pair: decimal, or hexadecimal after 0x
-    #[arg(long = "qp", value_name = "QPN", value_parser = parse_number, value_delimiter = ',')]
+    #[arg(long = "qp", value_name = "QPN", value_parser = parse_24_bits, value_delimiter = ',')]
     queue_pairs: Vec<u32>,
     /// Only packets with this opcode: a number after 0x, or part of the name, such as `read
     /// response`. Names include those of RDMAP, for the FPDUs of iWARP

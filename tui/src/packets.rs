@@ -3,7 +3,7 @@
 
 use crate::filter::is_expression;
 use crate::rows::{SEPARATOR, joined};
-use rdmascope_analysis::filter::{OpcodeFilter, PacketFilter, PsnRange, parse_number};
+use rdmascope_analysis::filter::{OpcodeFilter, PacketFilter, PsnRange, parse_24_bits, parse_number};
 use rdmascope_analysis::time::{Moment, ParseError, Zone};
 use rdmascope_analysis::units::quoted;
 use rdmascope_dissector::connection::ConnectionId;
@@ -131,7 +131,7 @@ impl PacketTest {
         let wanted = &mut self.filter;
         match name {
             "connection" => wanted.connections.push(ConnectionId(parse_number(value)?)),
-            "qp" => wanted.queue_pairs.push(Qpn(parse_number(value)?)),
+            "qp" => wanted.queue_pairs.push(Qpn(parse_24_bits(value)?)),
             "opcode" => wanted.opcodes.push(OpcodeFilter::parse(value)?),
             "psn" => wanted.psns.push(PsnRange::parse(value)?),
             "since" => wanted.span.since = Some(Moment::parse_in(value, zone)?),

@@ -27,5 +27,8 @@ fn psn_ranges_wrap() {
     }
     let one = PsnRange::parse("7").unwrap();
     assert!(one.contains(Psn::new(7)) && !one.contains(Psn::new(8)) && !one.contains(Psn::new(6)));
-    assert!(PsnRange::parse("0x1000000").is_err() && PsnRange::parse("1-").is_err());
+    for wrong in ["0x1000000", "1-", "-1", "x"] {
+        assert!(PsnRange::parse(wrong).unwrap_err().to_string().contains("24 bits"), "{wrong}");
+    }
+    assert!(parse_24_bits("16777216").is_err() && parse_24_bits("0xffffff") == Ok(0xff_ffff));
 }
