@@ -21,6 +21,7 @@ use rdmascope_present::words;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
+use std::path::Path;
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -75,7 +76,7 @@ impl<'a, 'b> Sarif<'a, 'b> {
             level: command.level.level(),
             inconclusive: command.inconclusive,
             most: command.most(),
-            artifacts: input.files.iter().map(|path| uri(&path.to_string_lossy())).collect(),
+            artifacts: input.files.iter().map(|path| uri(path.as_path())).collect(),
             results: None,
         }
     }
@@ -471,13 +472,13 @@ fn fingerprint(finding: &Finding, rule: &Rule) -> String {
 }
 
 /// A path as a URI. A relative path stays relative, since code scanning resolves it against the
-/// root of a repository.
-fn uri(path: &str) -> String {
-    if path == "-" {
+/// root of a repository. A byte that is not UTF-8 is encoded as it is.
+fn uri(path: &Path) -> String {
+    if path == Path::new("-") {
         return "standard-input".to_owned();
     }
-    let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
-    for byte in path.bytes() {
+    let mut uri = String::from(if path.has_root() { "file://" } else { "" });
+    for &byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
                 uri.push(byte.into())
