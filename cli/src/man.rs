@@ -63,11 +63,24 @@ pub(crate) fn run(command: &Man, command_line: Command, out: &mut Out) -> Result
     Ok(Status::Done)
 }
 
-fn page_of<'a>(root: &'a Command, names: &[String]) -> anyhow::Result<&'a Command> {
-    names.iter().try_fold(root, |command, name| {
-        let found = command.find_subcommand(name);
-        found.with_context(|| format!("unknown command {name:?}; rdmascope --help lists all"))
-    })
+/// The page of a command, given as its words (`peer call`) or as the name of the page
+/// (`rdmascope-peer-call`).
+fn page_of<'a>(root: &'a Command, words: &[String]) -> anyhow::Result<&'a Command> {
+    let name = words.join("-");
+    let is_named = |page: &str| page == name || page == format!("{}-{name}", page_name(root));
+    let found = pages(root).into_iter().find(|page| name.is_empty() || is_named(page_name(page)));
+    found.with_context(|| format!("unknown command {:?}; rdmascope --help lists all", words.join(" ")))
+}
+
+/// All pages, that of `root` first.
+fn pages(root: &Command) -> Vec<&Command> {
+    let mut pages = vec![root];
+    let mut at = 0;
+    while let Some(page) = pages.get(at) {
+        pages.extend(page.get_subcommands());
+        at += 1;
+    }
+    pages
 }
 
 /// Builds the command tree, with the names of pages such as `rdmascope-analyze`.
@@ -80,11 +93,9 @@ fn tree(command_line: Command) -> Command {
 fn write_all(root: &Command, folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("{}: cannot create the folder", folder.display()))?;
-    let mut commands = vec![root];
-    while let Some(command) = commands.pop() {
-        commands.extend(command.get_subcommands());
+    for command in pages(root) {
         let path = folder.join(format!("{}.1", page_name(command)));
-        let mut file = OutputFile::create(&path, &[], "--out")?;
+        let mut file = OutputFile::create(&path, &[], "--into")?;
         file.write_all(&render(command, root)?)
             .and_then(|()| file.finish())
             .with_context(|| format!("{}: cannot be written", path.display()))?;

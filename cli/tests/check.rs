@@ -255,7 +255,7 @@ fn sarif_encodes_names_that_are_not_utf8() {
     let folder = binary::folder();
     let path = folder.path().join(std::ffi::OsStr::from_bytes(b"not \xff.pcap"));
     std::fs::copy(sample("nfs3-lossy.pcap"), &path).expect("any name will do");
-    let output = binary::command(&["check", "--format", "sarif"]).arg(&path).output().expect("the binary runs");
+    let output = command(&["check", "--format", "sarif"]).arg(&path).output().expect("the binary runs");
     let log: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let uri = log["runs"][0]["artifacts"][0]["location"]["uri"].as_str().expect("it is a text");
     assert!(uri.ends_with("/not%20%FF.pcap"), "{uri}");

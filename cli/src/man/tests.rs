@@ -3,6 +3,7 @@ use crate::args::{Arguments, WIDTH};
 use clap::CommandFactory as _;
 use clap::Parser as _;
 use clap::builder::PossibleValue;
+use std::slice;
 
 /// The complete command line.
 fn command_line() -> Command {
@@ -148,8 +149,11 @@ fn page_is_found_by_command_words() {
     let root = command_line();
     for command in commands() {
         let words: Vec<String> = path(&command).split(' ').skip(1).map(ToOwned::to_owned).collect();
-        assert_eq!(page_name(page_of(&root, &words).unwrap()), path(&command).replace(' ', "-"));
+        let page = path(&command).replace(' ', "-");
+        assert_eq!(page_name(page_of(&root, &words).unwrap()), page);
+        assert_eq!(page_name(page_of(&root, slice::from_ref(&page)).unwrap()), page);
     }
+    assert_eq!(page_name(page_of(&root, &["rdmascope".to_owned()]).unwrap()), "rdmascope");
     assert!(page_of(&root, &["dissect".to_owned()]).is_err());
 }
 
