@@ -428,6 +428,12 @@ fn export_replaces_the_same_capture() {
 }
 
 #[test]
+fn standard_output_is_refused() {
+    let output = run(&["export", "parquet", &sample("nfs3-basic.pcap"), "--output", "-"]);
+    refused(&output, &["Parquet is written to a folder; use --output DIR"]);
+}
+
+#[test]
 fn standard_input_needs_a_capture_name() {
     let folder = Folder::new("stdin");
     let bytes = std::fs::read(sample("nfs4.1-backchannel-recall.pcap")).expect("the sample is there");

@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use partition::Partition;
 use rdmascope_analysis::ending::Ending;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use tables::{About, Writers};
@@ -80,6 +80,9 @@ Examples:
 
 /// Writes the tables.
 pub(super) fn run(command: &Parquet, out: &mut Out) -> Result<Status, Failure> {
+    if command.output == Path::new("-") {
+        return Err(anyhow!("Parquet is written to a folder; use --output DIR").into());
+    }
     let mut jobs = captures::jobs(command)?;
     if let [job] = jobs.as_slice() {
         let ending = write(command, job, job.site.is_some(), None)?;
