@@ -30,10 +30,10 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope extract mount.pcap --files out
   rdmascope extract mount.pcap --files out --format jsonl | jq 'select(.conflicts > 0)'
-  rdmascope extract mount.pcap --xid 0x1a2b3c4d --out call.bin
-  rdmascope extract mount.pcap --frame 12 --reply --out reply.bin
+  rdmascope extract mount.pcap --xid 0x1a2b3c4d --output call.bin
+  rdmascope extract mount.pcap --frame 12 --reply --output reply.bin
   rdmascope extract mount.pcap --transaction 7 --part payload | md5sum
-  rdmascope extract mount.pcap --transaction 7 --part read-chunk:0 --out chunk.bin
+  rdmascope extract mount.pcap --transaction 7 --part read-chunk:0 --output chunk.bin
 
 Exit status:
   0  Success. Holes in files are not a failure: the index lists them.
@@ -63,7 +63,7 @@ impl Extract {
             paths.temporary(1);
             paths.write(folder);
         }
-        if let Some(file) = self.one.out.as_ref().filter(|file| *file != Path::new("-")) {
+        if let Some(file) = self.one.output.as_ref().filter(|file| *file != Path::new("-")) {
             paths.write(file);
         }
     }

@@ -517,7 +517,8 @@ fn ambiguous_xid_is_refused() {
     refused(&output, &["2 transactions", "--transaction 1 (WRITE", "--transaction 2 (READ"]);
     let output = run(&["extract", capture.path(), "--transaction", "2", "--part", "payload"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"one"[..]));
-    // To a file, from standard input, which is read more than once.
+    // To a file, from standard input, which is read more than once. `--out` is the former name of
+    // `--output`.
     let to = folder();
     let file = to.path().join("out.bin");
     let path = file.to_str().expect("the path is UTF-8");

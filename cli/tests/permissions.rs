@@ -40,7 +40,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 /// number of files that each creates.
 const COMMANDS: [(&[&str], usize); 8] = [
     (&["extract", "mount.pcap", "--files", "out/files"], 2),
-    (&["extract", "mount.pcap", "--transaction", "7", "--out", "call.bin"], 1),
+    (&["extract", "mount.pcap", "--transaction", "7", "--output", "call.bin"], 1),
     (&["export", "pcapng", "mount.pcap", "--output", "copy.pcapng"], 1),
     (&["export", "pcapng", "mount.pcap", "--anonymize", "--output", "anonymous.pcapng"], 1),
     (&["export", "rpc", "mount.pcap", "--output", "rpc.pcapng"], 1),

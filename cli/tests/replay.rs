@@ -264,7 +264,7 @@ fn oversized_reply_and_recorded_error_are_reported_once() {
     let path = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
     // READDIRPLUS with some 8000 bytes of results.
     let (message, saved) = (path("call.bin"), path("served.pcapng"));
-    let extracted = run(&["extract", &capture("nfs3-basic"), "--transaction", "151", "--out", &message]);
+    let extracted = run(&["extract", &capture("nfs3-basic"), "--transaction", "151", "--output", &message]);
     assert!(extracted.status.success(), "{}", text(&extracted.stderr));
     let message = std::fs::read(message).expect("it can be read");
     let served = |from: &str, calls: &[u32], more: &[&str]| -> Option<Vec<serde_json::Value>> {

@@ -63,7 +63,7 @@ const READERS: &[&[&str]] = &[
     &["show", "-", "--frame", "12"],
     &["check", "-"],
     &["diff", "samples/nfs3-basic.pcap", "-"],
-    &["extract", "-", "--transaction", "7", "--out", "-"],
+    &["extract", "-", "--transaction", "7", "--output", "-"],
     &["extract", "-", "--files", "OUT/files"],
     &["export", "pcapng", "-", "--output", "OUT/copy.pcapng"],
     &["export", "rpc", "-", "--output", "OUT/rpc.pcapng"],

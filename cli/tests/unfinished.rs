@@ -25,7 +25,7 @@ fn names(folder: &Path) -> Vec<String> {
 /// Every command that writes a file.
 fn writers(output: &str) -> [Vec<String>; 3] {
     let file = &*sample("nfs3-basic.pcap");
-    let extract = ["extract", file, "--transaction", LARGE, "--part", "payload", "--out", output];
+    let extract = ["extract", file, "--transaction", LARGE, "--part", "payload", "--output", output];
     [
         ["export", "html", file, "--output", output].map(str::to_owned).to_vec(),
         ["export", "pcapng", file, "--output", output].map(str::to_owned).to_vec(),
@@ -282,9 +282,8 @@ fn full_disk_leaves_no_files() {
         let folder = folder();
         let file = sample("nfs3-basic.pcap");
         let option = match arguments {
-            ["export", ..] => "--output",
             ["extract"] => "--files",
-            _ => "--out",
+            _ => "--output",
         };
         let output = path(&folder, output);
         let full_arguments = [arguments, &[&file, option, &output]].concat();

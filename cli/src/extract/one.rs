@@ -54,8 +54,8 @@ pub(super) struct One {
     ///
     /// The file appears when it is complete. It replaces an existing regular file and keeps its
     /// mode.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "folder")]
-    pub(super) out: Option<PathBuf>,
+    #[arg(short, long, alias = "out", value_name = "FILE", conflicts_with = "folder")]
+    pub(super) output: Option<PathBuf>,
 }
 
 /// The part of a transaction to extract.
@@ -90,9 +90,9 @@ impl Wanted {
 
 /// Runs the command.
 pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> Result<Status, Failure> {
-    if one.out.is_none() && io::stdout().is_terminal() {
+    if one.output.is_none() && io::stdout().is_terminal() {
         let error =
-            anyhow!("raw bytes are not written to a terminal; use --out FILE, or --out - to force it");
+            anyhow!("raw bytes are not written to a terminal; use --output FILE, or --output - to force it");
         return Err(error.into());
     }
     let choice = match (one.xid, one.transaction, one.frame) {
@@ -115,9 +115,9 @@ pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> Result<Status,
     let status = complain_of_troubles(&ending, out)?;
     selection.check()?;
     let piece = found.expect("one was chosen")?;
-    match &one.out {
+    match &one.output {
         Some(path) if path != Path::new("-") => {
-            let mut file = OutputFile::create(path, &input.files, "--out")?;
+            let mut file = OutputFile::create(path, &input.files, "--output")?;
             let written = write(&piece, &mut file).and_then(|()| file.finish());
             written.with_context(|| path.display().to_string())?;
         }
