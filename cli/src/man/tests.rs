@@ -91,6 +91,16 @@ const OTHER_OUTPUT: [&str; 6] = [
 ];
 
 #[test]
+fn outputs_are_no_filters() {
+    for command in commands() {
+        for option in command.get_arguments().filter(|option| option.get_help_heading() == Some("Filters")) {
+            let is_other = matches!(option.get_id().as_str(), "format" | "save" | "mode" | "socket" | "output");
+            assert!(!is_other, "{}: {}", path(&command), option.get_id());
+        }
+    }
+}
+
+#[test]
 fn every_command_has_the_same_format_option() {
     for command in commands() {
         let path = path(&command);

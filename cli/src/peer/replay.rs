@@ -77,11 +77,12 @@ pub(super) struct Replay {
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = crate::extract::parse_size)]
     memory: u64,
     #[command(flatten)]
-    filter: TransactionArguments,
-    #[command(flatten)]
     pub(super) sockets: SocketArguments,
     #[command(flatten)]
     output: Output,
+    // Last, because its heading would be that of later options.
+    #[command(flatten)]
+    filter: TransactionArguments,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
