@@ -267,7 +267,7 @@ pub(super) fn print_summary(
     }
     let Summary { calls, agree, differ, unanswered, not_compared, not_sent, own, .. } = summary;
     let red = |count: &u64, word: &str| style.red_if(*count > 0, format!("{count} {word}")).to_string();
-    write!(out, "{calls} calls: {agree} agree, {}", red(differ, "differ"))?;
+    write!(out, "{}: {agree} agree, {}", Counted(*calls, "call"), red(differ, "differ"))?;
     let others = [
         (unanswered, "without a reply, as recorded"),
         (not_compared, "not compared"),
@@ -282,7 +282,9 @@ pub(super) fn print_summary(
         write!(out, ", {}", red(not_sent, "not sent"))?;
     }
     if summary.connections_differ > 0 {
-        write!(out, "; {}", red(&summary.connections_differ, "connections differ"))?;
+        let differ =
+            if summary.connections_differ == 1 { "connection differs" } else { "connections differ" };
+        write!(out, "; {}", red(&summary.connections_differ, differ))?;
     }
     writeln!(out)?;
     if summary.conveyance_differ > 0 {

@@ -61,3 +61,12 @@ fn summary_line() {
         r#"{"type":"peer_replay_end","calls":1,"agree":2,"differ":3,"unanswered":4,"not_compared":5,"not_sent":6,"skipped":16,"not_understood":7,"own":8,"granted_differ":17,"conveyance_differ":14,"conveyance_may_differ":15,"connections_differ":9,"sent":10,"icrc_good":11,"icrc_bad":12,"icrc_unverified":13}"#
     );
 }
+
+#[test]
+fn summary_counts_one_connection() {
+    let summary = Summary { calls: 1, connections_differ: 1, ..Summary::default() };
+    let mut text = Vec::new();
+    print_summary(&summary, Format::Text, Style::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with("1 call: 0 agree, 0 differ; 1 connection differs\n"), "{text}");
+}
