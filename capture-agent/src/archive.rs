@@ -4,12 +4,11 @@
 //! mapped file must not shrink, and a file of a ring may. One walk over all records stores a mark
 //! every `stride` records. A record is found by walking from the mark before it.
 
-use crate::capture::{Cut, Error, Stored};
+use crate::capture::{self, Cut, Error, Stored};
 use crate::files::{self, FileEnding, Merge, Spool};
 use crate::framing::{Damage, Framed, Framer, Mark, Step};
 use crate::note::Note;
 use crate::pipe::Interrupt;
-use crate::stream::Over;
 use rdmascope_dissector::record::{Record, Tap};
 use std::path::PathBuf;
 
@@ -248,10 +247,11 @@ fn ending(file: &mut Stored, framer: &Framer, end: Option<End>) -> (Option<Cut>,
         Some(End::Damaged(damage)) => (None, Some(Error::Damaged { name: file.name.clone(), damage })),
         _ if file.trouble.is_some() => (None, file.trouble.take()),
         Some(End::Short(needed)) => {
-            let (offset, needed) = (framer.offset(), needed as u64);
-            let available = file.bytes().len() as u64 - offset;
-            let cut = Cut { offset, needed, available };
-            ((available > 0 || file.over == Over::Cut).then_some(cut), None)
+            let available = file.bytes().len() as u64 - framer.offset();
+            match capture::cut(framer, needed, available, file.over) {
+                Ok(cut) => (cut, None),
+                Err(offset) => (None, Some(Error::Header { name: file.name.clone(), offset })),
+            }
         }
         None => (None, None),
     }

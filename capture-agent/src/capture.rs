@@ -102,6 +102,9 @@ pub enum Error {
     /// The file has no bytes.
     #[error("{name}: empty; even a capture without packets has a file header")]
     Empty { name: String },
+    /// The file ends within its header. `offset`: in the (decompressed) capture.
+    #[error("{name}: cut short at byte {offset}, within the file header")]
+    Header { name: String, offset: u64 },
     /// Reading failed. `offset`: in the (decompressed) capture.
     #[error("{name}: byte {offset}: cannot be read further: {error}")]
     Read { name: String, offset: u64, error: io::Error },
@@ -309,9 +312,8 @@ impl Capture {
         };
         self.over = true;
         let available = self.stream.bytes().len() as u64;
-        if available > 0 || over == Over::Cut {
-            self.cut = Some(Cut { offset: self.framer.offset(), needed: needed as u64, available });
-        }
+        self.cut = cut(&self.framer, needed, available, over)
+            .map_err(|offset| Error::Header { name: self.name_of_content(), offset })?;
         Ok(())
     }
 
@@ -445,6 +447,16 @@ impl Capture {
             None => Error::Read { name, offset, error },
         }
     }
+}
+
+/// Returns where a capture was cut short, if it was. `needed` bytes were needed for the next record,
+/// and `available` there. `Err` is the offset of a cut within the file header.
+pub(crate) fn cut(framer: &Framer, needed: usize, available: u64, over: Over) -> Result<Option<Cut>, u64> {
+    let is_cut = available > 0 || over == Over::Cut;
+    if is_cut && framer.is_in_file_header() {
+        return Err(available);
+    }
+    Ok(is_cut.then(|| Cut { offset: framer.offset(), needed: needed as u64, available }))
 }
 
 /// A complete capture, decompressed, with random access.

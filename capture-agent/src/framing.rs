@@ -179,6 +179,11 @@ impl Framer {
         Framer { format, records: mark.records, offset: mark.offset, interfaces: Interfaces::default() }
     }
 
+    /// Returns true if the file header is not complete. ERF has none.
+    pub(crate) fn is_in_file_header(&self) -> bool {
+        self.offset == 0 && !matches!(self.format, Format::Erf)
+    }
+
     /// Returns the number of records found so far.
     pub fn records(&self) -> u64 {
         self.records
@@ -361,7 +366,8 @@ impl fmt::Display for Fault {
         match *self {
             Fault::Magic { found, available } => {
                 f.write_str("expected the magic number of a pcap or pcapng file, gzip or zstd, or ERF records, found")?;
-                found.iter().take(available).try_for_each(|byte| write!(f, " {byte:02x}"))
+                found.iter().take(available).try_for_each(|byte| write!(f, " {byte:02x}"))?;
+                if available < found.len() { f.write_str(" and no more: the file is cut short") } else { Ok(()) }
             }
             Fault::ModifiedPcap => f.write_str(
                 "found the magic number of the modified pcap format of 1999; convert the file with `editcap -F pcap`",

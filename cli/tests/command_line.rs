@@ -203,6 +203,23 @@ fn readme_cargo_commands_are_in_the_gate() {
     }
 }
 
+#[test]
+fn capture_cut_within_its_file_header_is_refused() {
+    let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
+    let decompressed = "(decompressed): cut short at byte 0, within the file header";
+    for (name, part, complaint) in [
+        ("header.pcap", &bytes[..12], "cut short at byte 12, within the file header"),
+        ("header.pcap.zst", b"\x28\xb5\x2f\xfd\0\x58", decompressed),
+        ("header.pcap.gz", b"\x1f\x8b\x08\0\0", decompressed),
+        ("magic.pcap", &bytes[..3], "found d4 c3 b2 and no more: the file is cut short"),
+    ] {
+        let file = Temporary::new(name, part);
+        for command in ["analyze", "check", "packets"] {
+            refused(&run(&[command, file.path()]), &[complaint]);
+        }
+    }
+}
+
 /// The little-endian pcap file `bytes` as if captured with a snap length.
 fn cut_packets(bytes: &[u8], snap_length: usize) -> Vec<u8> {
     let (header, mut rest) = bytes.split_at(24);

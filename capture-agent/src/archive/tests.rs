@@ -156,7 +156,13 @@ fn compressed_truncated_and_damaged_files_are_read() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(&bytes).unwrap();
     let gzip = encoder.finish().unwrap();
-    let zstd = zstd::encode_all(&bytes[..], 0).unwrap();
+    // Of several blocks: a part of a block cannot be decompressed.
+    let mut encoder = zstd::Encoder::new(Vec::new(), 0).unwrap();
+    for part in bytes.chunks(bytes.len() / 4) {
+        encoder.write_all(part).unwrap();
+        encoder.flush().unwrap();
+    }
+    let zstd = encoder.finish().unwrap();
     bytes.truncate(bytes.len() - 3);
     let cut = bytes.clone();
     let at = bytes.len() - 1000;
