@@ -204,6 +204,20 @@ impl fmt::Display for Heading<'_> {
     }
 }
 
+/// Where a file was cut short, as text.
+pub struct CutShort<'a>(pub &'a FileEnding, pub Cut);
+
+impl fmt::Display for CutShort<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CutShort(file, Cut { offset, .. }) = self;
+        write!(
+            f,
+            "cut short at byte {offset}{}",
+            if file.is_compressed { " after decompression" } else { "" }
+        )
+    }
+}
+
 /// How a file ended, as text.
 pub struct FileEnd<'a>(pub &'a FileEnding);
 
@@ -213,10 +227,10 @@ impl fmt::Display for FileEnd<'_> {
             (Some(trouble), _) => write!(f, "unreadable from here: {}", Plain(trouble)),
             (None, Some(cut)) => write!(
                 f,
-                "cut short at byte {}: {} needed, {} available; analyzed up to there",
-                cut.offset,
+                "{}: {} needed, {} available; analyzed up to there",
+                CutShort(self.0, cut),
                 Counted(cut.needed, "byte"),
-                cut.available
+                Number(cut.available)
             ),
             (None, None) => f.write_str("complete"),
         }

@@ -123,7 +123,8 @@ impl Archive {
                 Some(error) if framer.records() == 0 => return Err(error),
                 trouble => {
                     let interfaces = framer.interfaces().to_vec();
-                    endings.push(FileEnding { name, cut, trouble, interfaces, span });
+                    let is_compressed = file.is_compressed;
+                    endings.push(FileEnding { name, is_compressed, cut, trouble, interfaces, span });
                 }
             }
         }

@@ -377,7 +377,7 @@ impl Capture {
             }
         };
         let map = unsafe_io::map(&file).map_err(cannot_keep)?;
-        Ok(Stored { name: self.name_of_content(), map, over, trouble })
+        Ok(Stored { name: self.name_of_content(), is_compressed: self.is_compressed(), map, over, trouble })
     }
 
     /// Returns true if the capture is compressed.
@@ -463,6 +463,8 @@ pub(crate) fn cut(framer: &Framer, needed: usize, available: u64, over: Over) ->
 pub(crate) struct Stored {
     /// Name used in messages.
     pub(crate) name: String,
+    /// Whether the capture was compressed.
+    pub(crate) is_compressed: bool,
     map: Mmap,
     /// How the reader ended.
     pub(crate) over: Over,

@@ -59,6 +59,8 @@ enum Found {
 pub struct FileEnding {
     /// Name of the file as given.
     pub name: String,
+    /// Whether the file is compressed. Offsets are then those after decompression.
+    pub is_compressed: bool,
     /// Where the file was cut short, if it was.
     pub cut: Option<Cut>,
     /// The error that ended reading, if any.
@@ -131,6 +133,7 @@ impl Files {
     /// Returns how the files ended, in the order given.
     pub fn endings(self) -> Vec<FileEnding> {
         let ending = |file: File| FileEnding {
+            is_compressed: file.capture.is_compressed(),
             cut: file.capture.end().copied(),
             interfaces: file.capture.interfaces().to_vec(),
             name: file.name,

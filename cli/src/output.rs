@@ -4,9 +4,9 @@ use crate::pager::{self, Sink};
 use crate::queue::Queue;
 use clap::{Args, ValueEnum};
 use core::fmt;
-use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::ending::{CutShort, Ending};
 use rdmascope_analysis::findings::Findings;
-use rdmascope_analysis::units::{Counted, Plain};
+use rdmascope_analysis::units::{Counted, Number, Plain};
 use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -241,11 +241,11 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
         let Some(cut) = file.cut else { continue };
         out.flush()?;
         notify(format_args!(
-            "warning: {} is cut short at byte {}: {} bytes needed, {} available",
+            "warning: {} is {}: {} needed, {} available",
             file.title(),
-            cut.offset,
-            cut.needed,
-            cut.available
+            CutShort(file, cut),
+            Counted(cut.needed, "byte"),
+            Number(cut.available)
         ));
     }
     Ok(())

@@ -204,6 +204,21 @@ fn readme_cargo_commands_are_in_the_gate() {
 }
 
 #[test]
+fn cut_of_a_compressed_capture_is_an_offset_after_decompression() {
+    let file = Temporary::new("whole.pcapng.gz", b"");
+    let output = run(&["export", "pcapng", &sample("nfs3-basic.pcap"), "--output", file.path()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut bytes = std::fs::read(file.path()).expect("it is there");
+    bytes.truncate(bytes.len() / 2);
+    let cut = Temporary::new("cut.pcapng.gz", &bytes);
+    let [report, list] = ["analyze", "packets"].map(|command| run(&[command, cut.path()]));
+    assert_eq!((report.status.code(), list.status.code()), (Some(0), Some(0)));
+    for shown in [text(&report.stdout), text(&list.stderr)] {
+        assert!(shown.contains("cut short at byte ") && shown.contains(" after decompression: "), "{shown}");
+    }
+}
+
+#[test]
 fn capture_cut_within_its_file_header_is_refused() {
     let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
     let decompressed = "(decompressed): cut short at byte 0, within the file header";

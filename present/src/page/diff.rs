@@ -5,7 +5,7 @@ use crate::fold::Folding;
 use crate::text::{Left, Style};
 use core::fmt::{self, Display};
 use rdmascope_analysis::diff::{Area, Comparison, Difference, Latencies, Measure, Side, Verdict};
-use rdmascope_analysis::ending::FileEnding;
+use rdmascope_analysis::ending::{CutShort, FileEnding};
 use rdmascope_analysis::report::Latency;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
 use rdmascope_dissector::phases::Phases;
@@ -127,8 +127,7 @@ impl Text<'_> {
             }
             for file in &side.ending.files {
                 if let Some(cut) = file.cut {
-                    let cut =
-                        format_args!("cut short at byte {}: compared up to there", cut.offset).to_string();
+                    let cut = format!("{}: compared up to there", CutShort(file, cut));
                     writeln!(out, "   {}", self.style.yellow(cut))?;
                 }
                 if let Some(trouble) = &file.trouble {

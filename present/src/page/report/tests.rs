@@ -98,9 +98,10 @@ fn many_problems() {
     let mut ending = ending();
     ending.totals.icrc = [3757, 3, 0];
     ending.files[0].cut = Some(Cut { offset: 2_345_000, needed: 1090, available: 678 });
+    ending.files[0].is_compressed = true;
     let report = text(&report, &ending);
     for part in [
-        "cut short at byte 2345000: 1,090 bytes needed, 678 available; analyzed up to there",
+        "cut short at byte 2345000 after decompression: 1,090 bytes needed, 678 available; analyzed up to there",
         "3 bad",
         "3 connections",
         "NFSv4.1, backward",
