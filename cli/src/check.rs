@@ -18,7 +18,7 @@ use crate::slice::{self, Records, Slice};
 use crate::table::{self, FieldName, Shape, condition};
 use crate::terminal;
 use anyhow::{anyhow, ensure};
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use junit::{Junit, Report};
 use lines::Lines;
 use rdmascope_analysis::ending::Ending;
@@ -48,6 +48,7 @@ use text::Text;
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&FINDING))),
     mut_arg("condition", condition(&FINDING, "level == violation && rule ~ 'credit-*'")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&FINDING))),
+    mut_args(name_formats),
 )]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -97,6 +98,14 @@ pub(crate) struct Check {
     /// List all rules
     #[arg(long, conflicts_with = "files", help_heading = "Rules")]
     rules: bool,
+}
+
+/// Names the formats in the heading of the options of tables, since text has other lines.
+fn name_formats(option: Arg) -> Arg {
+    match option.get_help_heading() {
+        Some("Table") => option.help_heading("Table, with --format csv, tsv or jsonl"),
+        _ => option,
+    }
 }
 
 /// The output format.

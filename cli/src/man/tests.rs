@@ -91,10 +91,20 @@ const OTHER_OUTPUT: [&str; 6] = [
 ];
 
 #[test]
+fn help_of_check_names_the_formats_of_tables() {
+    let check = commands().into_iter().find(|command| command.get_name() == "check").unwrap();
+    for name in ["fields", "condition", "sort", "reverse", "top"] {
+        let option = check.get_arguments().find(|option| option.get_id() == name).unwrap();
+        assert_eq!(option.get_help_heading(), Some("Table, with --format csv, tsv or jsonl"), "{name}");
+    }
+}
+
+#[test]
 fn outputs_are_no_filters() {
     for command in commands() {
         for option in command.get_arguments().filter(|option| option.get_help_heading() == Some("Filters")) {
-            let is_other = matches!(option.get_id().as_str(), "format" | "save" | "mode" | "socket" | "output");
+            let is_other =
+                matches!(option.get_id().as_str(), "format" | "save" | "mode" | "socket" | "output");
             assert!(!is_other, "{}: {}", path(&command), option.get_id());
         }
     }
