@@ -210,6 +210,13 @@ impl OfConnection {
         self.sender.filter(|_| self.one_direction)
     }
 
+    /// Whether it is closed and nothing happened on it in the interval.
+    pub fn is_over(&self) -> bool {
+        !matches!(self.connection.state, State::Requested | State::Open)
+            && self.transport == Transport::default()
+            && self.figures.stats.count == 0
+    }
+
     /// Whether its calls may still get replies.
     fn has_waiting_calls(&self) -> bool {
         self.connection.state != State::Closed && self.sender.is_none()

@@ -128,6 +128,16 @@ fn text_output_has_a_row_for_each_interval() {
     assert!(text(&output.stdout).lines().any(|row| row.ends_with("NFSv3 WRITE")), "{}", text(&output.stdout));
 }
 
+#[test]
+fn closed_connections_have_no_rows() {
+    let output = run(&["live", &sample("iwarp-reconnect.pcap"), "--by", "connection"]);
+    let shown = text(&output.stdout);
+    let (before, after) = shown.split_once("connected again after connection 1").expect("it reconnects");
+    let row = |number: u32| format!("{number}: 10.77.0.2:");
+    assert!(before.contains(&row(1)) && !before.contains(&row(2)), "{before}");
+    assert!(after.contains(&row(2)) && !after.contains(&row(1)), "{after}");
+}
+
 /// The WRITE of nfs3-lossy that took 106 ms.
 #[test]
 fn slow_call_triggers_a_capture() {

@@ -110,7 +110,7 @@ impl Taker for Text {
         self.report_one_direction(interval, out)?;
         self.row(IntervalRow::all(interval), out)?;
         if self.by_connection {
-            for one in &interval.connections {
+            for one in interval.connections.iter().filter(|one| !one.is_over()) {
                 let name = connection_name(one);
                 self.row(IntervalRow::connection(interval, one, &name), out)?;
             }
