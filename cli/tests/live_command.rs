@@ -129,6 +129,19 @@ fn text_output_has_a_row_for_each_interval() {
 }
 
 #[test]
+fn long_lines_continue_below() {
+    let shown = |width: Option<&str>| {
+        let mut live = command(&["live", &sample("reliable-reply.pcap")]);
+        width.map(|width| live.env("COLUMNS", width));
+        text(&live.output().expect("the binary runs").stdout).to_owned()
+    };
+    let narrow = shown(Some("80"));
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    let words = |text: &str| text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&shown(None)));
+}
+
+#[test]
 fn closed_connections_have_no_rows() {
     let output = run(&["live", &sample("iwarp-reconnect.pcap"), "--by", "connection"]);
     let shown = text(&output.stdout);

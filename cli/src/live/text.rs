@@ -12,6 +12,7 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::{Setting, TextTable};
 use rdmascope_present::columns::{INTERVAL_ROW, IntervalRow, connection_name};
+use rdmascope_present::screen::wrapped;
 use rdmascope_present::text::{Named, Style};
 use rdmascope_present::words;
 use std::collections::{HashMap, HashSet};
@@ -85,11 +86,17 @@ impl Text {
         self.line(interval.start, &text, true, out)
     }
 
-    /// Writes a line between the rows, about something at `time`.
+    /// Writes a line between the rows, about something at `time`. A long one continues below.
     fn line(&mut self, time: Time, text: &str, is_bad: bool, out: &mut Out) -> io::Result<()> {
-        self.lines = self.lines.map(|lines| lines + 1);
         let time = Rfc3339::from(time);
-        writeln!(out, "{} {}", &time.as_str()[11..19], self.style.red_if(is_bad, Plain(text)))
+        let mut head = &time.as_str()[11..19];
+        let width = self.style.width().map_or(usize::MAX, |width| width - head.len() - 1);
+        for line in wrapped(&Plain(text).to_string(), width) {
+            self.lines = self.lines.map(|lines| lines + 1);
+            writeln!(out, "{head:8} {}", self.style.red_if(is_bad, line))?;
+            head = "";
+        }
+        Ok(())
     }
 }
 
