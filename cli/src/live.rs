@@ -23,7 +23,7 @@ use crate::policy::AllowArguments;
 #[cfg(feature = "verbs")]
 use crate::sniffer::{self, Device};
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use core::ops::ControlFlow;
 use lines::Lines;
 use metrics::Metrics;
@@ -59,17 +59,21 @@ Examples:
   ssh server rdmascope capture -i eth0 -w - | rdmascope live -
   rdmascope live mount.pcap --format jsonl | jq 'select(.type == \"interval\")'";
 
+/// The options that name what to watch; the command needs one.
+#[cfg(not(feature = "verbs"))]
+const SOURCES: [&str; 3] = ["interfaces", "files", "snoop"];
+#[cfg(feature = "verbs")]
+const SOURCES: [&str; 4] = ["interfaces", "files", "snoop", "verbs"];
+
 /// The arguments of `live`.
 #[derive(Args, Debug)]
-#[command(mut_arg("files", |files| files.required(false).required_unless_present_any(["interfaces", "snoop"]).conflicts_with("interfaces")))]
+#[command(mut_arg("files", |files| files.required(false).conflicts_with("interfaces")))]
+#[command(group = ArgGroup::new("source").required(true).multiple(true).args(SOURCES))]
 #[command(mut_args(Mirror::of_interfaces))]
 #[command(mut_args(With::never))]
 #[cfg_attr(
     feature = "verbs",
-    command(
-        mut_arg("files", |files| files.required_unless_present("verbs")),
-        mut_arg("verbs", |verbs| verbs.conflicts_with("files"))
-    )
+    command(mut_arg("verbs", |verbs| verbs.conflicts_with("files")))
 )]
 pub(crate) struct LiveArguments {
     #[command(flatten)]

@@ -275,7 +275,7 @@ fn bad_usage_is_refused() {
         (vec!["live", &path, "--trigger", "error", "--trigger-folder", "/nonexistent"], "no such folder"),
         (vec!["live", &path, "--interval", "1ms"], "expected 10ms to 1 day"),
         (vec!["live", &path, "--metrics", "localhost:1"], "expected a port"),
-        (vec!["live"], "required"),
+        (vec!["live"], "<--interface <NAME>|FILE|--snoop"),
         (vec!["live", &path, "-i", "lo"], "cannot be used with"),
         #[cfg(not(feature = "verbs"))]
         (vec!["live", "--verbs", "none"], "unexpected argument '--verbs'"),
