@@ -63,8 +63,11 @@ mod transactions;
 mod tui;
 
 use args::{Arguments, Command};
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser as _};
 use confine::Confinement;
+use core::error::Error as _;
+use core::num::{IntErrorKind, ParseIntError};
 use input::Input;
 use output::{Failure, Out, Status};
 use rdmascope_analysis::time::Zone;
@@ -97,7 +100,10 @@ fn main() -> ExitCode {
         Err(help) if !help.use_stderr() => {
             help.print().and_then(|()| io::stdout().flush()).map(|()| Status::Done)
         }
-        Err(usage) => usage.exit(),
+        Err(usage) => {
+            complain_of_usage(usage);
+            Ok(Status::Failed)
+        }
     };
     let code = match ended {
         Ok(status) => ExitCode::from(status as u8),
@@ -112,6 +118,26 @@ fn main() -> ExitCode {
     code
 }
 
+/// Reports wrong arguments, with the error of clap. A number that cannot be parsed gets the form
+/// that is expected. clap suggests `-- -1` for a negative number, which no option takes.
+fn complain_of_usage(mut error: clap::Error) {
+    let is_number = |value: &ContextValue| {
+        let ContextValue::String(value) = value else { return false };
+        value.strip_prefix('-').is_some_and(|digits| digits.starts_with(|digit: char| digit.is_ascii_digit()))
+    };
+    if error.get(ContextKind::InvalidArg).is_some_and(is_number) {
+        error.remove(ContextKind::Suggested);
+    }
+    let mut message = error.render().ansi().to_string();
+    if let Some(cause) = error.source().and_then(|cause| cause.downcast_ref::<ParseIntError>())
+        && !matches!(cause.kind(), IntErrorKind::PosOverflow)
+    {
+        message = message.replace(&cause.to_string(), "expected a number, in decimal digits");
+    }
+    // A write error cannot be reported.
+    let _ = anstream::stderr().write_all(message.as_bytes());
+}
+
 /// Runs a command. Returns an error of standard output; other errors are reported on standard
 /// error.
 fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
@@ -119,7 +145,10 @@ fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
     let ended = perform(command, &mut out);
     let status = output::report_failure(ended, &mut out)?;
     if let Some(zone) = Zone::not_loaded() {
-        output::notify(format_args!("warning: TZ={}: no such time zone; local times are UTC", zone.display()));
+        output::notify(format_args!(
+            "warning: TZ={}: no such time zone; local times are UTC",
+            zone.display()
+        ));
     }
     out.flush()?;
     Ok(status)

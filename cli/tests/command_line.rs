@@ -204,6 +204,21 @@ fn readme_cargo_commands_are_in_the_gate() {
 }
 
 #[test]
+fn wrong_numbers_are_explained() {
+    let file = sample("nfs3-basic.pcap");
+    for value in ["x", "", "1.5"] {
+        let output = run(&["packets", &file, "--top", value]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+        let complaint = text(&output.stderr);
+        assert!(complaint.contains("'--top <N>': expected a number, in decimal digits"), "{complaint}");
+    }
+    let output = run(&["packets", &file, "--top", "-1"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    let complaint = text(&output.stderr);
+    assert!(complaint.contains("unexpected argument '-1'") && !complaint.contains("tip"), "{complaint}");
+}
+
+#[test]
 fn cut_of_a_compressed_capture_is_an_offset_after_decompression() {
     let file = Temporary::new("whole.pcapng.gz", b"");
     let output = run(&["export", "pcapng", &sample("nfs3-basic.pcap"), "--output", file.path()]);
