@@ -163,13 +163,18 @@ pub struct Plain<T>(pub T);
 
 impl<T: Display> Display for Plain<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping(f), "{}", self.0)
+        if f.width().is_none() {
+            return write!(Escaping(f), "{}", self.0);
+        }
+        let mut text = String::new();
+        write!(Escaping(&mut text), "{}", self.0)?;
+        f.pad(&text)
     }
 }
 
-struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+struct Escaping<'a>(&'a mut dyn fmt::Write);
 
-impl fmt::Write for Escaping<'_, '_> {
+impl fmt::Write for Escaping<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|character| match is_hidden(character) {
             true => write!(self.0, "{}", character.escape_unicode()),
@@ -255,6 +260,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(Plain("caf\u{e9} \x1b[31m\u{9b}2J\n").to_string(), "caf\u{e9} \\u{1b}[31m\\u{9b}2J\\u{a}");
+        assert_eq!(format!("{:<9}|", Plain("lo\n")), "lo\\u{a}  |");
         assert_eq!(Plain("pcap.\u{202e}exe\u{2069}").to_string(), "pcap.\\u{202e}exe\\u{2069}");
     }
 }
