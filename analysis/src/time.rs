@@ -1,5 +1,6 @@
 //! Points and spans of time, as people write and read them.
 
+use crate::units::HOUR;
 use core::fmt;
 use jiff::civil::{DateTime, Time as OfDay};
 use jiff::tz::{Offset, TimeZone};
@@ -211,7 +212,7 @@ fn of_day(nanoseconds: u64, zone: Zone, start: Time) -> Option<Time> {
     if same.0 < start.0.saturating_sub(HALF) { on(midnight.tomorrow().ok()?) } else { Some(same) }
 }
 
-/// Parses a number with a unit (`250ns`, `80us`, `1.5ms`, `2s`) to nanoseconds.
+/// Parses a number with a unit (`250ns`, `80us`, `1.5ms`, `2s`, `1h`, `7d`) to nanoseconds.
 pub fn parse_duration(text: &str) -> Result<u64, ParseError> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
@@ -220,7 +221,9 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseError> {
         "us" | "µs" => 1000,
         "ms" => 1_000_000,
         "s" => SECOND,
-        _ => return Err(ParseError("expected a number with a unit (ns, us, ms or s), such as 5ms")),
+        "h" => HOUR,
+        "d" => 24 * HOUR,
+        _ => return Err(ParseError("expected a number with a unit (ns, us, ms, s, h or d), such as 5ms")),
     };
     decimal(number, scale)
 }
@@ -283,6 +286,8 @@ mod tests {
         assert_eq!(parse_duration(".25s").unwrap(), 250_000_000);
         assert_eq!(parse_duration("2 s").unwrap(), 2_000_000_000);
         assert_eq!(parse_duration("250ns").unwrap(), 250);
+        assert_eq!(parse_duration("1.5h").unwrap(), 5_400 * SECOND);
+        assert_eq!(parse_duration("2d").unwrap(), 172_800 * SECOND);
         for wrong in ["", "5", "ms", "5 minutes", "1.2.3s", "-1s", "99999999999999s", "٣s"] {
             assert!(parse_duration(wrong).is_err(), "{wrong:?}");
         }

@@ -3,28 +3,37 @@
 use core::fmt::{self, Display, Write as _};
 
 /// A duration in nanoseconds with three significant digits, in the units that filters accept:
-/// `850ns`, `12.3us`, `4.56s`.
+/// `850ns`, `12.3us`, `4.56s`, `1.25h`, `5.57d`.
 pub struct Duration(pub u64);
 
 impl Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-        significant(f, self.0, &UNITS, 1000, "")
+        const UNITS: [(&str, u64); 6] =
+            [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("h", HOUR), ("d", 24 * HOUR)];
+        significant(f, self.0, &UNITS, "")
     }
 }
 
-/// A duration in nanoseconds for sentences: in seconds with one decimal, `5.1 s`, or, below 0.1 s, as
-/// [`Duration`].
+/// Nanoseconds in an hour.
+pub(crate) const HOUR: u64 = 3_600_000_000_000;
+
+/// A duration in nanoseconds for sentences: in seconds with one decimal, `5.1 s`, in hours or days,
+/// or, below 0.1 s, as [`Duration`].
 pub struct Spoken(pub u64);
 
 impl Display for Spoken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = self.0.saturating_add(50_000_000) / 100_000_000;
+        let (unit, name) = match self.0 {
+            0..HOUR => (1_000_000_000, "s"),
+            HOUR..172_800_000_000_000 => (HOUR, "h"),
+            _ => (24 * HOUR, "days"),
+        };
+        let tenths = self.0.saturating_add(unit / 20) / (unit / 10);
         match (tenths, tenths % 10) {
             (0, _) => Duration(self.0).fmt(f),
-            (1000.., _) => write!(f, "{} s", (tenths + 5) / 10),
-            (_, 0) => write!(f, "{} s", tenths / 10),
-            (_, decimal) => write!(f, "{}.{decimal} s", tenths / 10),
+            (1000.., _) => write!(f, "{} {name}", (tenths + 5) / 10),
+            (_, 0) => write!(f, "{} {name}", tenths / 10),
+            (_, decimal) => write!(f, "{}.{decimal} {name}", tenths / 10),
         }
     }
 }
@@ -37,18 +46,12 @@ impl Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 5] =
             [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
-        significant(f, self.0, &UNITS, 1024, " ")
+        significant(f, self.0, &UNITS, " ")
     }
 }
 
 /// Writes `value` in the largest unit that it reaches, rounded to three significant digits.
-fn significant(
-    f: &mut fmt::Formatter<'_>,
-    value: u64,
-    units: &[(&str, u64)],
-    step: u64,
-    space: &str,
-) -> fmt::Result {
+fn significant(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)], space: &str) -> fmt::Result {
     let mut text = Small::default();
     let mut rest = units.iter().peekable();
     while let Some((name, unit)) = rest.next() {
@@ -61,7 +64,7 @@ fn significant(
         };
         let rounded = rounded_to(decimals);
         let (power, width) = (10u128.pow(decimals), decimals as usize);
-        if rounded / power >= u128::from(step) && rest.peek().is_some() {
+        if rest.peek().is_some_and(|(_, next)| rounded / power * unit >= u128::from(*next)) {
             continue;
         }
         match decimals {
@@ -210,7 +213,12 @@ mod tests {
             (1_234_567, "1.23ms"),
             (9_996_000, "10.0ms"),
             (4_560_000_000, "4.56s"),
-            (u64::MAX, "18446744074s"),
+            (999_600_000_000, "1000s"),
+            (3_599_000_000_000, "3599s"),
+            (3_600_000_000_000, "1h"),
+            (4_500_000_000_000, "1.25h"),
+            (480_967_000_000_000, "5.57d"),
+            (u64::MAX, "213504d"),
         ] {
             assert_eq!(Duration(nanoseconds).to_string(), text);
         }
@@ -224,7 +232,12 @@ mod tests {
             (5_070_000_000, "5.1 s"),
             (60_000_045_000, "60 s"),
             (210_019_715_000, "210 s"),
-            (u64::MAX, "18446744074 s"),
+            (3_599_000_000_000, "3599 s"),
+            (3_600_000_000_000, "1 h"),
+            (7_300_000_000_000, "2 h"),
+            (429_411_000_000_000, "5 days"),
+            (480_967_000_000_000, "5.6 days"),
+            (u64::MAX, "213504 days"),
         ] {
             assert_eq!(Spoken(nanoseconds).to_string(), text);
         }
