@@ -157,7 +157,7 @@ impl Flows {
 impl Flow {
     /// The half-flow of an RDMA packet and its counts; `None` for other traffic.
     fn of(packet: &Packet<'_>) -> Option<(Flow, Sent)> {
-        let wire_bytes = u64::from(packet.record.original_length);
+        let wire_bytes = u64::from(packet.record.wire_length());
         let sent = Sent { packets: 1, wire_bytes, ..Sent::default() };
         if let Some(segment) = packet.segment().filter(|_| packet.of_connection) {
             let [_, queue_pair] = segment.ports.map(u32::from);

@@ -370,7 +370,7 @@ impl Meter {
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
         self.packets += 1;
-        self.bytes += u64::from(record.original_length);
+        self.bytes += u64::from(record.wire_length());
         self.last_packet = self.last_packet.max(Some(record.time));
         if let Some(dropped) = &mut self.dropped {
             *dropped += u64::from(record.dropped);

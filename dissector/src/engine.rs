@@ -568,7 +568,7 @@ impl Stage<'_> {
 impl Totals {
     fn count_record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
         self.records += 1;
-        self.bytes += u64::from(record.original_length);
+        self.bytes += u64::from(record.wire_length());
         let (first, last) = self.span.unwrap_or((record.time, record.time));
         self.span = Some((first.min(record.time), last.max(record.time)));
         if record.data.len() < record.original_length as usize

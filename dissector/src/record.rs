@@ -1,5 +1,7 @@
 //! The input of the dissector: captured packets.
 
+use rdmascope_wire::erf::Erf;
+
 /// One captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -9,8 +11,7 @@ pub struct Record<'a> {
     pub time: Time,
     /// The type of the header that `data` begins with.
     pub link: LinkType,
-    /// The length of the packet on the wire, in bytes. `data` is shorter if a snap length cut the
-    /// packet.
+    /// The length of `data` on the wire, in bytes. `data` is shorter if a snap length cut the packet.
     pub original_length: u32,
     /// The number of packets that the capture reports as dropped since the record before, or since
     /// its last report of drops. 0 without a report.
@@ -43,6 +44,34 @@ impl Record<'_> {
             _ => None,
         };
         Tap { interface: index.map_or(self.tap.interface, u32::from_be_bytes), ..self.tap }
+    }
+}
+
+impl Record<'_> {
+    /// The length of the packet on the wire, in bytes. The header that ERF puts before a packet is
+    /// not part of it, although [`Record::original_length`] has it.
+    #[inline]
+    pub fn wire_length(&self) -> u32 {
+        if self.link == LinkType::ERF { self.erf_lengths().0 } else { self.original_length }
+    }
+
+    /// The number of captured bytes of the packet, in the same sense.
+    #[inline]
+    pub fn captured_length(&self) -> u32 {
+        if self.link == LinkType::ERF { self.erf_lengths().1 } else { self.data.len() as u32 }
+    }
+
+    /// Both lengths of an ERF record. The record may be padded, and its wire length may be unknown
+    /// (0).
+    #[cold]
+    fn erf_lengths(&self) -> (u32, u32) {
+        let header = Erf::parse(self.data).ok();
+        let before = header.and_then(|header| header.headers_length(self.data).ok()).unwrap_or(0);
+        let captured = self.data.len().saturating_sub(before) as u32;
+        match header.map_or(0, |header| u32::from(header.wire_length)) {
+            0 => (self.original_length.saturating_sub(before as u32), captured),
+            wire => (wire, captured.min(wire)),
+        }
     }
 }
 

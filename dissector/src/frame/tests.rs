@@ -157,6 +157,25 @@ fn erf(kind: u8, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
     [&out[..], extensions, payload].concat()
 }
 
+/// The lengths that tshark shows (frame.len, frame.cap_len) leave out the 18 bytes before an Ethernet
+/// frame.
+#[test]
+fn lengths_of_erf_records_leave_out_the_header() {
+    let whole = erf(2, &[], &[&[0; 2][..], SEND_ONLY].concat());
+    let wire = SEND_ONLY.len() as u32;
+    let mut padded = [&whole[..], &[0; 3]].concat();
+    padded[14..16].copy_from_slice(&(wire as u16).to_be_bytes());
+    let mut cut = padded[..60].to_vec();
+    let lengths = |data: &[u8], original_length| {
+        let record = Record { original_length, ..record(LinkType::ERF, data) };
+        (record.wire_length(), record.captured_length())
+    };
+    assert_eq!(lengths(&padded, padded.len() as u32), (wire, wire));
+    assert_eq!(lengths(&cut, wire + 18), (wire, 42));
+    cut[14..16].fill(0);
+    assert_eq!(lengths(&cut, 60), (42, 42));
+}
+
 #[test]
 fn real_frames_are_dissected() {
     for (frame, source, destination, source_port) in [

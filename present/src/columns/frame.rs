@@ -35,10 +35,10 @@ pub static FRAME: Columns<FrameRow<'static>> = {
                 "The number of the packet in the capture, from 1.",
             ),
             C::new("time", Time(|row| Some(row.packet.record.time)), "The capture time."),
-            C::new("length", U32(|row| Some(row.packet.record.original_length)), "Bytes on the wire."),
+            C::new("length", U32(|row| Some(row.packet.record.wire_length())), "Bytes on the wire."),
             C::new(
                 "captured_length",
-                U64(|row| Some(row.packet.record.data.len() as u64)),
+                U64(|row| Some(row.packet.record.captured_length().into())),
                 "Bytes in the capture.",
             ),
             C::new(

@@ -40,8 +40,8 @@ pub static PACKET: Columns<Packet<'static>> = {
                 Right(11),
                 Cell::Instant(|it| Some(it.record.time)),
             ),
-            C::new("length", U32(|it| Some(it.record.original_length)), "Bytes on the wire."),
-            C::new("captured_length", U32(|it| Some(it.record.data.len() as u32)), "Bytes in the capture."),
+            C::new("length", U32(|it| Some(it.record.wire_length())), "Bytes on the wire."),
+            C::new("captured_length", U32(|it| Some(it.record.captured_length())), "Bytes in the capture."),
             C::new(
                 "connection",
                 U32(|it| it.connection.map(|id| id.0)),

@@ -25,7 +25,7 @@ pub fn head(
         screen.style.bold(title),
         Rfc3339::from(record.time)
     )?;
-    write!(out, "{} bytes on the wire, {} captured", record.original_length, record.data.len())?;
+    write!(out, "{} bytes on the wire, {} captured", record.wire_length(), record.captured_length())?;
     match packet.connection {
         Some(connection) => writeln!(out, "; connection {}", connection.0)?,
         None => writeln!(out)?,

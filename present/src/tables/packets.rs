@@ -26,7 +26,7 @@ impl<'a> NoPacket<'a> {
 impl fmt::Display for NoPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NoPacket(packet, style) = self;
-        let length = packet.record.original_length;
+        let length = packet.record.wire_length();
         match packet.frame {
             Ok(_) | Err(Other::Tcp(_)) => Ok(()),
             Err(Other::Traffic(traffic)) => write!(f, "{traffic}, {length} bytes"),
