@@ -64,8 +64,14 @@ fn the_report_matches_analyze() {
         let mut files = files.endings();
         files.iter_mut().for_each(|ending| ending.name = format!("samples/{file}"));
         let input = Some(format!("samples/{file}"));
-        let ending =
-            Ending { totals, files, port: frame::Config::default().port, one_capture, chosen: None, input };
+        let ending = Ending {
+            totals,
+            files,
+            port: frame::Config::default().port,
+            one_capture,
+            input,
+            ..Ending::default()
+        };
         for (width, shown) in [(120, &wide), (80, &driver.state.session.report.1)] {
             let style = Style::default().with_width(Some(width));
             let mut text = Vec::new();

@@ -221,7 +221,9 @@ fn deliver(
         }
         Delivery::Refused { seen, position, refusal, request } => {
             let operation = request.and_then(|request| peers.operation_in(request.frame));
-            let (is_operation, advertised) = (operation.is_some(), operation.flatten());
+            let waits =
+                || request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame));
+            let (is_operation, advertised) = (operation.is_some() || waits(), operation.flatten());
             let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);
         }

@@ -45,6 +45,16 @@ impl Reordered {
             })
     }
 
+    /// Whether an RDMA operation in this frame waits for the message that advertises its memory.
+    pub(super) fn has_operation_in(&self, frame: u64) -> bool {
+        self.requests > 0
+            && self.waiting.iter().any(|held| match held.delivery() {
+                Delivery::ReadRequest(request) => request.seen.frame == frame,
+                Delivery::Write(placement) => placement.seen.frame == frame,
+                _ => false,
+            })
+    }
+
     /// Bytes of memory on the heap; a clone uses the same amount.
     #[inline]
     pub(super) fn footprint(&self) -> usize {
