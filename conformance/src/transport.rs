@@ -150,7 +150,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sentence: "The responses to an RDMA READ carry the requested bytes in order, each in a packet of the right opcode and length.",
         explanation: "Given the path MTU, the PSN of a response determines the bytes that it \
             carries. Nothing is reported if the request was repeated. The finding is inconclusive \
-            if the path MTU is not from a REQ, or if a packet of the requesting end is missing. \
+            if the path MTU is not from a REQ, or if a packet of the requesting end is missing. A \
+            Response Only or Last with fewer bytes than are left is inconclusive, because it may \
+            answer a repeated request for a part of the data that the capture lacks. \
             packet-length covers an end whose packets have another length than the path MTU. \
             For iWARP, the bytes up to the segment with L are compared with those that the \
             request asks for.",

@@ -7,6 +7,7 @@ mod chunks;
 mod compounds;
 mod controls;
 mod credits;
+mod doubt;
 mod drops;
 mod establishment;
 mod exhaustive;

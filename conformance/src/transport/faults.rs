@@ -134,8 +134,21 @@ pub(super) fn response(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Fi
     findings.add(
         about(faulty, &message)
             .values(Value::Bytes(length.into()), Value::Bytes(left.into()))
-            .unless(lacks_requests(faulty, view)),
+            .unless(lacks_requests(faulty, view) || may_answer_repetition(faulty)),
     );
+}
+
+/// Whether a response may be the last one to a repeated request that the capture lacks. Such a
+/// request may ask for any part of the data (IBTA volume 1, section 9.7.5), and has no PSN of its
+/// own, so its absence leaves no gap.
+fn may_answer_repetition(faulty: &Faulty) -> bool {
+    let Fault::Response { left, index, length } = faulty.fault else { return false };
+    let ends = match faulty.piece.part {
+        Part::Only => true,
+        Part::Last => index > 0,
+        Part::First | Part::Middle => false,
+    };
+    ends && length <= left && !faulty.position.counts_bytes()
 }
 
 pub(super) fn unrequested(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
