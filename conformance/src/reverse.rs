@@ -305,7 +305,9 @@ impl Backchannel {
             let read = transaction.call.is_some() && details.minor_version.is_some();
             let wrapped = [Some(Security::GssIntegrity), Some(Security::GssPrivacy)];
             self.sealed |= !read && wrapped.contains(&transaction.security);
-            self.unread |= !read || (transaction.stop.is_some() && details.backchannel.is_none());
+            // The reply alone fills the other fields.
+            let has_offer = details.backchannel.is_some_and(|facts| facts.offered.is_some());
+            self.unread |= !read || (transaction.stop.is_some() && !has_offer);
             if self.offer.is_none() {
                 self.client_version = Some((4, details.minor_version));
             }

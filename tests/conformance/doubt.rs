@@ -3,12 +3,16 @@
 
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_testkit::messages::{
-    WRITE_POSITION, data, getattr, message, msg, nfs3, read_segment, reply, segment,
+    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, read_segment, reply,
+    segment,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_wire::rpcrdma::{Builder, Segment};
+
+/// The length of the headers before a message in a SEND Only: Ethernet, IPv4, UDP, BTH.
+const HEADERS: usize = 14 + 20 + 8 + 12;
 
 /// A capture of the frames for which `keep` returns a length, cut to that length.
 fn capture(world: &World, keep: impl Fn(usize, &Frame) -> Option<usize>) -> Capture {
@@ -111,4 +115,79 @@ fn long_response_is_certain() {
         world.read_response(CLIENT, psn, &bytes);
     });
     assert_eq!(rules(&certain(&whole(&world))), ["read-response"]);
+}
+
+const SESSION: &str = "0 0 0 115";
+
+/// A connection with a session whose backchannel accepts Long Calls.
+fn with_backchannel() -> World {
+    let mut world = World::connected();
+    let channels = "0 100000 100000 4096 8 8 0 0 100000 100000 4096 8 8 0";
+    let call = compound(1, &format!("1 43 h1 1 2 {channels} 1073741824 1 0"));
+    let answer = reply(1, &format!("0 '' 1 43 0 {SESSION} 1 2 {channels}"));
+    exchange(&mut world, CLIENT, (&message(&msg(1), &call), &message(&msg(1), &answer)));
+    world
+}
+
+/// A message and its answer, both acknowledged.
+fn exchange(world: &mut World, caller: usize, (call, answer): (&[u8], &[u8])) {
+    world.send(caller, call);
+    world.ack(1 - caller);
+    world.wait(20_000);
+    world.send(1 - caller, answer);
+    world.ack(caller);
+    world.wait(20_000);
+}
+
+/// A callback and its reply.
+fn callback(xid: u32, number: u32) -> [Vec<u8>; 2] {
+    let arguments = format!("'' 1 0 1 11 {SESSION} {number} 0 7 0 0");
+    let results = format!("0 '' 1 11 0 {SESSION} {number} 0 7 7");
+    [call_to(xid, [0x4000_0000, 1, 1], &arguments), reply(xid, &results)]
+}
+
+/// READs with Write chunks, and during each a callback with the same XID. `exchange_callback` sends
+/// the callback and its reply.
+fn both_ways(exchange_callback: impl Fn(&mut World, u32, [Vec<u8>; 2])) -> World {
+    let mut world = with_backchannel();
+    for number in 1..=2 {
+        let xid = 6 + number;
+        let writes = vec![vec![segment(0x99, 512, 0x10)]];
+        let header = Builder { writes, ..msg(xid) };
+        let read = "25 0 0 0 0 h0 512";
+        let call = compound(xid, &format!("3 53 {SESSION} {number} 0 7 0 22 'handle' {read}"));
+        let results = format!("0 '' 3 53 0 {SESSION} {number} 0 7 7 0 22 0 25 0 1 512");
+        world.send(CLIENT, &message(&header, &call));
+        world.ack(SERVER);
+        world.wait(20_000);
+        exchange_callback(&mut world, xid, callback(xid, number));
+        world.write(SERVER, segment(0x99, 512, 0x10), &data(512));
+        world.send(SERVER, &message(&header, &reply(xid, &results)));
+        world.ack(CLIENT);
+        world.wait(20_000);
+    }
+    world.getattr(20);
+    world.disconnect(CLIENT);
+    world
+}
+
+/// The same with a Reply chunk in each callback that is not needed.
+fn with_reply_chunks() -> World {
+    both_ways(|world, xid, [call, answer]| {
+        let header = |length| Builder { reply: Some(vec![segment(0x99, length, 0x10)]), ..msg(xid) };
+        exchange(world, SERVER, (&message(&header(1000), &call), &message(&header(0), &answer)));
+    })
+}
+
+/// An offer of the backchannel that was cut is no missing offer, even if the result shows that it was
+/// accepted.
+#[test]
+fn cut_offer_is_not_missing() {
+    let session = with_reply_chunks();
+    let offer = session.frames.iter().position(|frame| frame.data[42] == 0x04).expect("a SEND Only");
+    for length in (HEADERS..session.frames[offer].data.len()).step_by(4) {
+        let cut =
+            capture(&session, |index, frame| Some(if index == offer { length } else { frame.data.len() }));
+        assert_eq!(certain(&cut), [""; 0], "{length}");
+    }
 }
