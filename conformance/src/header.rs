@@ -59,7 +59,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sources: &[rfc8166("4.5"), rfc8166("4.1.2")],
         sentence: "A message is at least as long as the smallest header of its kind.",
         explanation: "The smallest header has 28 bytes, an RDMA_ERROR with ERR_CHUNK 20, an \
-            RDMA_DONE 16. The rule uses the length on the wire, not the number of captured bytes.",
+            RDMA_DONE 16. The rule uses the length on the wire, not the number of captured bytes. \
+            If the captured bytes end before rdma_proc, 16 bytes are enough.",
         check: Check::Sent(checks::too_short),
     },
     Checked {

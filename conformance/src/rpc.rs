@@ -40,7 +40,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             chunks at the same Positions or both have none, and that RPCSEC_GSS does not change \
             the arguments with each transmission. Two calls are the same if their Sends are, byte \
             for byte. Each direction has its own XIDs. The finding is reported once it is certain \
-            that no reply to the first call is missing.",
+            that no reply to the first call is missing. A Send whose header was cut may be that \
+            reply.",
         check: Check::Sent(xid_reused),
     },
     Checked {

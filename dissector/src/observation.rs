@@ -109,7 +109,8 @@ pub struct Sent<'a> {
     /// For an error or RDMA_DONE: its sender has an outstanding call with this XID.
     pub of_own_call: bool,
     /// The number of packets of both ends known to be missing when the call was sent: the call that
-    /// this message answers, or the outstanding call with the XID of this call.
+    /// this message answers, or the outstanding call with the XID of this call. Sends whose header
+    /// the capture lacks count too.
     pub missing_at_call: Option<u64>,
     /// The number of packets of both ends known to be missing now.
     pub missing_packets: u64,

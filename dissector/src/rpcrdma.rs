@@ -198,7 +198,11 @@ impl Transactions {
         let Ok(header) = Header::parse(send.bytes) else {
             // The capture lacks the header, and the Send may be a reply.
             let is_cut = send.length != Some(send.bytes.len() as u32);
-            peers.unseen += u64::from(is_cut && peers.speaks_rpc == Some(true));
+            if is_cut && peers.speaks_rpc == Some(true) {
+                peers.unseen += 1;
+                // A call that is delivered later was held.
+                peers.missing_since = peers.missing_since.max(send.seen.time);
+            }
             if self.observe != Observe::Nothing {
                 self.observe_send(send, (Kind::Other, None, None), from, peers, report);
             }

@@ -9,7 +9,7 @@ use rdmascope_testkit::messages::{
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_wire::rpcrdma::{Builder, Segment};
+use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 
 /// The length of the headers before a message in a SEND Only: Ethernet, IPv4, UDP, BTH.
 const HEADERS: usize = 14 + 20 + 8 + 12;
@@ -177,6 +177,39 @@ fn with_reply_chunks() -> World {
         let header = |length| Builder { reply: Some(vec![segment(0x99, length, 0x10)]), ..msg(xid) };
         exchange(world, SERVER, (&message(&header(1000), &call), &message(&header(0), &answer)));
     })
+}
+
+/// An RDMA_DONE has 16 bytes, fewer than any other message. If the capture cut it before rdma_proc,
+/// its length shows no fault.
+#[test]
+fn cut_message_of_16_bytes_is_not_too_short() {
+    for (length, expected) in [(16, &[][..]), (12, &["header-too-short"])] {
+        let mut world = World::connected();
+        world.getattr(1);
+        let done = message(&header(2, Procedure::Done), &[]);
+        let at = world.send(CLIENT, &done[..length]).start;
+        world.ack(SERVER);
+        world.getattr(3);
+        world.disconnect(CLIENT);
+        let cut =
+            capture(&world, |index, frame| Some(if index == at { HEADERS + 8 } else { frame.data.len() }));
+        assert_eq!(rules(&certain(&cut)), expected, "{length}");
+    }
+}
+
+/// A Send whose header was cut may be the reply to a call, whose XID is free then.
+#[test]
+fn cut_message_may_be_the_reply_to_an_earlier_call() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (call, answer) = getattr(2);
+    exchange(&mut world, CLIENT, (&call, &answer));
+    exchange(&mut world, CLIENT, (&call, &answer));
+    world.getattr(3);
+    world.disconnect(CLIENT);
+    let cut =
+        capture(&world, |_, frame| Some(if frame.from == SERVER { HEADERS + 8 } else { frame.data.len() }));
+    assert_eq!(certain(&cut), [""; 0]);
 }
 
 /// An offer of the backchannel that was cut is no missing offer, even if the result shows that it was

@@ -36,6 +36,8 @@ pub(super) fn too_short(sent: &Sent<'_>, view: &View<'_>, findings: &mut Finding
     let least = match sent.header.map(|header| header.procedure) {
         Some(Procedure::Done) => Header::FIXED_LENGTH as u32,
         Some(Procedure::Error) => SHORTEST_ERROR,
+        // The captured bytes end before rdma_proc.
+        None if sent.send.bytes.len() < length as usize => Header::FIXED_LENGTH as u32,
         _ => MINIMUM_LENGTH as u32,
     };
     if length < least {

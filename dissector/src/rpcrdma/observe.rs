@@ -71,8 +71,8 @@ impl Transactions {
             outstanding: open.is_some(),
             of_own_call: matches!(kind, Kind::Error | Kind::Done)
                 && xid.is_some_and(|xid| peers.sides[from].awaits(xid)),
-            missing_at_call: open.map(|open| open.missing_before),
-            missing_packets: peers.missing_packets,
+            missing_at_call: open.map(|open| open.missing_before + open.unseen_before),
+            missing_packets: peers.missing_packets + peers.unseen,
             call: open.and_then(|open| open.transaction.call.as_ref()).map(|call| [call.first, call.seen]),
             earlier: open
                 .filter(|_| kind == Kind::Call && self.observe == Observe::All)

@@ -95,7 +95,7 @@ pub(crate) struct Peers {
     pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
-    /// When packets were last found missing.
+    /// When packets were last found missing, or a Send was seen whose header the capture lacks.
     pub(super) missing_since: Time,
     /// Number of responses to packets of an end from before its first packet in the capture, and of
     /// Sends whose header the capture lacks.
