@@ -124,8 +124,9 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         sentence: "A Responder that reports success has read the Read chunks of the call.",
         explanation: "The specifications do not require this, and a reply from a duplicate \
             request cache needs no arguments. The bytes that RDMA Read requests asked for, each \
-            counted once, are compared with the length of the Read chunks. Up to three bytes of \
-            each chunk may be roundup padding that need not be read. The rule covers only calls \
+            counted once, are compared with the length of the Read chunks. If the result of a \
+            WRITE counts fewer bytes than were sent, the rest of them need not be read. Up to \
+            three bytes of each chunk may be roundup padding that need not be read. The rule covers only calls \
             whose status is success, because a call may fail before its arguments are needed. It \
             does not look at READ responses, so missing ones do not matter. Nothing is reported \
             if a request between call and reply named memory that was not advertised, which \

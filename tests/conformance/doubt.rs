@@ -117,6 +117,17 @@ fn long_response_is_certain() {
     assert_eq!(rules(&certain(&whole(&world))), ["read-response"]);
 }
 
+/// A server may write fewer bytes than it was asked to (RFC 1813, section 3.3.7).
+#[test]
+fn short_write_needs_only_its_bytes() {
+    for (count, expected) in [(512, &[][..]), (516, &["memory-read"]), (LENGTH, &["memory-read"])] {
+        let world = write(count, |world| {
+            world.read(SERVER, MEMORY, &data(512));
+        });
+        assert_eq!(rules(&certain(&whole(&world))), expected, "{count}");
+    }
+}
+
 const SESSION: &str = "0 0 0 115";
 
 /// A connection with a session whose backchannel accepts Long Calls.

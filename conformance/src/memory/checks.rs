@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use rdmascope_dissector::observation::{Advertiser, Mismatch, Unmatched};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Outcome, Part, Transaction};
+use rdmascope_dissector::ulb::{Operation, Place};
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::Segment;
 
@@ -203,7 +204,7 @@ pub(super) fn unread(transaction: &Transaction, view: &View<'_>, findings: &mut 
     {
         return;
     }
-    let length = chunks::read_bytes(call);
+    let length = chunks::read_bytes(call).saturating_sub(unwritten_arguments(transaction));
     let requested = transaction.timing.requested_bytes;
     if requested + PADDING * call.read_chunks.len() as u64 >= length {
         return;
@@ -228,4 +229,14 @@ pub(super) fn unread(transaction: &Transaction, view: &View<'_>, findings: &mut 
             .values(Value::Bytes(requested), Value::Bytes(length))
             .unless(lacks),
     );
+}
+
+/// Bytes of the arguments that the Responder had no need for: a WRITE may write fewer bytes than it
+/// was asked to, and its result has their number (RFC 1813, section 3.3.7; RFC 8881, section 18.32).
+fn unwritten_arguments(transaction: &Transaction) -> u64 {
+    let unwritten = |operation: &Operation| {
+        let item = operation.argument_item.filter(|item| matches!(item.place, Place::ReadChunk(_)))?;
+        Some(u64::from(item.length).saturating_sub(operation.result_count?))
+    };
+    transaction.details.operations.iter().filter_map(unwritten).sum()
 }
