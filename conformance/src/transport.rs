@@ -18,7 +18,7 @@ use super::known::{Known, Memory};
 use super::rule::{Document, Level, Source, Unseen};
 use event_log::EventLog;
 use problems::DeliveryProblems;
-use rdmascope_dissector::observation::Observed;
+use rdmascope_dissector::observation::{Observed, Sent};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::Transaction;
 
@@ -268,8 +268,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sentence: "A connection does not end while requests or calls are outstanding.",
         explanation: "The finding is reported if a connection or the capture ends after a fatal \
             NAK, after a request that was retransmitted without success or had no Receive posted \
-            until the end, or while calls were outstanding. It lists the preceding events in \
-            order.",
+            until the end, or while calls were outstanding. An acknowledgement shows that a \
+            Receive was posted in the end, and so does an answer to this or a later call. The \
+            finding lists the preceding events in order.",
         check: Check::Connection(event_log::broken),
     },
 ];
@@ -317,6 +318,11 @@ pub(crate) struct TransportEvents {
 impl Memory for TransportEvents {
     fn footprint(&self) -> usize {
         self.events.footprint() + self.problems.iter().map(DeliveryProblems::footprint).sum::<usize>()
+    }
+
+    #[inline]
+    fn sent(&mut self, sent: &Sent<'_>, _: &Known) {
+        problems::note_sent(&mut self.problems, sent);
     }
 
     fn observed(&mut self, observed: &Observed<'_>, known: &Known) {

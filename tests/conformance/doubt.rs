@@ -128,6 +128,27 @@ fn short_write_needs_only_its_bytes() {
     }
 }
 
+/// A reply shows that its call arrived, even if the capture lacks the ACK.
+#[test]
+fn answer_shows_that_a_refused_call_arrived() {
+    for (is_answered, expected) in [(true, false), (false, true)] {
+        let mut world = World::connected();
+        world.getattr(1);
+        let psn = world.end(CLIENT).psn;
+        let (call, answer) = getattr(2);
+        let frames = world.send(CLIENT, &call);
+        world.rnr_nak(SERVER, psn);
+        world.again(frames);
+        if is_answered {
+            world.send(SERVER, &answer);
+            world.ack(CLIENT);
+        }
+        world.disconnect(CLIENT);
+        let found = certain(&whole(&world));
+        assert_eq!(rules(&found).contains(&"connection-broken"), expected, "{found:#?}");
+    }
+}
+
 const SESSION: &str = "0 0 0 115";
 
 /// A connection with a session whose backchannel accepts Long Calls.

@@ -190,7 +190,8 @@ pub(super) fn broken(connection: &Connection, view: &View<'_, Read>, findings: &
     let unacknowledged =
         End::BOTH.into_iter().find_map(|from| Some((from, view.unacknowledged_request(from)?)));
     let unready = End::BOTH.into_iter().find(|end| {
-        view.memory.0.problems[*end].unready.is_some_and(|psn| !view.is_acknowledged(end.other(), psn))
+        let unready = view.memory.0.problems[*end].unready;
+        unready.is_some_and(|unready| !view.is_acknowledged(end.other(), unready.psn))
     });
     let outstanding = log.outstanding > 0 && log.orphans == 0;
     let is_certain = log.is_fatal

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Observed, Refused, Repeated};
+use rdmascope_dissector::observation::{Kind, Observed, Refused, Repeated, Sent};
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::Seen;
 
@@ -25,10 +25,19 @@ pub(crate) struct DeliveryProblems {
     sequence: Tally,
     /// The request that it retransmits.
     pub(super) again: Option<Retransmission>,
-    /// The PSN of the last request that it answered with an RNR NAK.
-    pub(super) unready: Option<Position>,
+    /// The last request that it answered with an RNR NAK, unless a later message shows that the
+    /// request arrived.
+    pub(super) unready: Option<Unready>,
     /// The PSN that it expected when it sent its last NAK for a PSN sequence error.
     expected: Option<Position>,
+}
+
+/// A request that was answered with an RNR NAK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unready {
+    pub(super) psn: Position,
+    /// Its first transmission, or the NAK if that is not known.
+    frame: u64,
 }
 
 /// A count, with the frames of the first occurrences and of the last.
@@ -111,10 +120,11 @@ impl DeliveryProblems {
 pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<'_>, known: &Known) {
     match observed {
         Observed::Spoiled(spoiled) => problems[spoiled.from].spoiled.note(spoiled.seen.frame),
-        Observed::Refused(Refused { from, seen, position: psn, refusal, .. }) => match refusal {
+        Observed::Refused(Refused { from, seen, position: psn, refusal, request, .. }) => match refusal {
             Refusal::ReceiverNotReady(_) => {
                 problems[*from].not_ready.note(seen.frame);
-                problems[*from].unready = Some(*psn);
+                let frame = request.unwrap_or(*seen).frame;
+                problems[*from].unready = Some(Unready { psn: *psn, frame });
             }
             Refusal::OutOfSequence => {
                 problems[*from].sequence.note(seen.frame);
@@ -127,6 +137,16 @@ pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<
             problems[repeated.from].note_repeated(repeated, acknowledged);
         }
         _ => {}
+    }
+}
+
+/// Records a Send. A receiver takes Sends in order, so an answer to a call shows that this call and
+/// all earlier ones arrived.
+#[inline]
+pub(super) fn note_sent(problems: &mut [DeliveryProblems; 2], sent: &Sent<'_>) {
+    let unready = &mut problems[sent.from].unready;
+    if unready.is_some() && matches!(sent.kind, Kind::Reply | Kind::Error) {
+        *unready = unready.filter(|unready| sent.call.is_none_or(|[_, last]| last.frame < unready.frame));
     }
 }
 
