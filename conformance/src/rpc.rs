@@ -103,7 +103,7 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             call. The rule applies if the capture contains a CM message that closes the \
             connection, or a new connection that takes over its queue pair. The finding is \
             inconclusive if the capture may lack the reply: if it lacks packets of the Responder, \
-            or if no later call was answered. If it contains nothing that the other end sent, \
+            or if no later call was answered after the last RDMA operation for this one. If it contains nothing that the other end sent, \
             that is reported once for the connection, and not for each call; if all packets of \
             the other end have a bad ICRC, packet-icrc reports that. \
             header-fault-unanswered covers calls with a faulty header, header-xid replies with \
@@ -334,7 +334,7 @@ impl View<'_, Read> {
         let answerer = self.answerer(transaction.direction);
         self.memory.1.may_lack(self, answerer, transaction)
             || self.unmatched.shows_replies_early
-            || !self.memory.0.answered_after(transaction.direction, call.seen.frame)
+            || !self.memory.0.passed_over(transaction)
             || !self.is_complete(answerer, call.seen.frame)
     }
 }

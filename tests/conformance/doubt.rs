@@ -149,6 +149,28 @@ fn answer_shows_that_a_refused_call_arrived() {
     }
 }
 
+/// Calls that were answered before the last RDMA operation for another call do not show that the
+/// server gave that one up: its reply may be the last message, which the capture lacks.
+#[test]
+fn call_in_progress_may_be_answered_by_the_last_message() {
+    let session = |is_followed: bool| {
+        let mut world = World::connected();
+        world.getattr(1);
+        world.send(CLIENT, &write_call(2));
+        world.ack(SERVER);
+        world.getattr(3);
+        world.getattr(4);
+        world.read(SERVER, MEMORY, &data(LENGTH));
+        if is_followed {
+            world.getattr(5);
+        }
+        world.disconnect(CLIENT);
+        certain(&whole(&world))
+    };
+    assert_eq!(session(false), [""; 0]);
+    assert_eq!(rules(&session(true)), ["rpc-call-unanswered", "connection-broken"]);
+}
+
 const SESSION: &str = "0 0 0 115";
 
 /// A connection with a session whose backchannel accepts Long Calls.

@@ -249,13 +249,13 @@ pub(super) fn fault_accepted(transaction: &Transaction, view: &View<'_>, finding
 }
 
 pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, true, Some((call, fault))) =
+    let (Outcome::NoReply, true, Some((_, fault))) =
         (transaction.outcome, view.is_closed(), faulty(transaction))
     else {
         return;
     };
     let must = matches!(fault, Fault::Version | Fault::Procedure | Fault::Lists | Fault::Nowhere);
-    if must && view.memory.0.answered_after(transaction.direction, call.seen.frame) {
+    if must && view.memory.0.passed_over(transaction) {
         let message = "no answer to a call whose header is faulty, but one to a later call";
         findings.add(on_answer(transaction, view, message).unless(view.lacks_answer(transaction)));
     }

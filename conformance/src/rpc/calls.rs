@@ -9,18 +9,18 @@ use alloc::vec::Vec;
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{CallIdentity, Kind, Observed, Outstanding, Sent};
-use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Timing, Transaction};
 use rdmascope_wire::Xid;
 
-/// Calls of earlier connections that may be retransmitted, and the latest call that was answered.
+/// Calls of earlier connections that may be retransmitted, and the calls that were answered last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlierCalls {
     /// Calls on earlier connections between the same hosts that have not been retransmitted yet.
     before: VecDeque<EarlierCall>,
     /// [`UnansweredCalls::taken`] when the list was last read.
     recalled: u64,
-    /// Forward, backward: the first frame of the latest call that was answered.
-    latest_answered: [u64; 2],
+    /// Forward, backward: the calls answered last, in the order of their transactions.
+    answered: [AnsweredCalls; 2],
     /// Calls that were retransmitted and are outstanding, with the packet of the first
     /// transmission.
     again: Vec<(Direction, Xid, u64)>,
@@ -29,6 +29,23 @@ pub(crate) struct EarlierCalls {
     pub(super) lacks_answerer: bool,
     /// By end: a packet of it had a bad ICRC, which packet-icrc reports.
     pub(super) is_spoiled: [bool; 2],
+}
+
+/// The calls answered last: the first packet of each, and that of its reply.
+#[derive(Clone, Copy, Debug, Default)]
+struct AnsweredCalls {
+    calls: [Option<(Seen, Seen)>; AnsweredCalls::MOST],
+    next: usize,
+}
+
+impl AnsweredCalls {
+    const MOST: usize = 16;
+
+    #[inline]
+    fn note(&mut self, call: Seen, reply: Seen) {
+        self.calls[self.next] = Some((call, reply));
+        self.next = (self.next + 1) % AnsweredCalls::MOST;
+    }
 }
 
 /// A call on an earlier connection.
@@ -141,9 +158,16 @@ impl EarlierCalls {
         self.again.iter().find(has_xid).map(|(_, _, frame)| *frame)
     }
 
-    /// Whether a call sent after this frame was answered.
-    pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
-        self.latest_answered[direction as usize] > frame
+    /// Whether a later call was answered although this one was not: the Responder worked on this
+    /// call no longer. An answer before the last RDMA operation for this call does not show that.
+    pub(crate) fn passed_over(&self, transaction: &Transaction) -> bool {
+        let Some(call) = &transaction.call else { return false };
+        let Timing { reads, writes, .. } = transaction.timing;
+        let worked = [reads, writes].into_iter().flatten().map(|(_, last)| last).max();
+        let mut answered = self.answered[transaction.direction as usize].calls.iter().flatten();
+        answered.any(|(later, reply)| {
+            later.frame > call.seen.frame && worked.is_none_or(|last| reply.time > last)
+        })
     }
 }
 
@@ -178,9 +202,8 @@ impl Memory for EarlierCalls {
             && transaction.call.is_some()
             && known.is_closed()
             && !known.has_packets_from(known.answerer(transaction.direction));
-        if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
-            let latest = &mut self.latest_answered[transaction.direction as usize];
-            *latest = call.first.frame.max(*latest);
+        if let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) {
+            self.answered[transaction.direction as usize].note(call.first, reply.first);
         }
     }
 
