@@ -96,12 +96,15 @@ pub(crate) struct Findings<'a> {
     pub(crate) pending: &'a mut PendingFindings,
     pub(crate) known: &'a Known,
     pub(crate) unmatched: &'a UnmatchedMessages,
+    /// The capture does not show that the transaction [is one](super::judged::is_doubtful).
+    pub(crate) is_doubtful: bool,
 }
 
 impl Findings<'_> {
     /// Reports that the rule is broken, subject to the basis of the finding.
     #[cold]
     pub(crate) fn add(&mut self, finding: Finding) {
+        let finding = finding.unless(self.is_doubtful);
         self.pending.take(self.rule, finding, self.known, self.unmatched);
     }
 }

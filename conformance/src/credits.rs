@@ -13,7 +13,7 @@ use super::finding::{Basis, Finding, Value};
 use super::judged::by_sender;
 use super::known::{Known, Memory};
 use super::rule::{Document, Level, Source, Unseen};
-use super::unmatched::may_be_reply;
+use super::unmatched::{kind_is_guess, may_be_reply};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -376,11 +376,16 @@ impl Memory for Credits {
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         let Some(header) = sent.header.filter(|_| sent.paired) else { return };
         let from = sent.from;
-        if !sent.is_explicit {
-            self[from.other()].may_be_answered = true;
+        let is_guess = kind_is_guess(sent);
+        if !sent.is_explicit || is_guess {
+            let credits = &mut self[from.other()];
+            credits.may_be_answered = true;
             // Only its XID shows its kind: enough to end the call, not to change the grant.
             if sent.outstanding && matches!(sent.kind, Kind::Reply | Kind::Error) {
-                self[from.other()].note_end(sent, &known.half_flows[from]);
+                credits.note_end(sent, &known.half_flows[from]);
+            }
+            if sent.is_explicit {
+                credits.grants.clear();
             }
             return;
         }
@@ -439,7 +444,8 @@ fn request(sent: &Sent<'_>) -> Option<u32> {
 /// rdma_credit of a reply or an RDMA_ERROR: the credits granted.
 fn grant(sent: &Sent<'_>) -> Option<u32> {
     let answers = matches!(sent.kind, Kind::Reply | Kind::Error);
-    sent.header.filter(|_| sent.is_explicit && answers).map(|header| header.credits)
+    let is_shown = sent.is_explicit && !kind_is_guess(sent);
+    sent.header.filter(|_| is_shown && answers).map(|header| header.credits)
 }
 
 /// The basis of a finding on the calls in flight when this one was sent.

@@ -3,6 +3,7 @@
 use super::check::{Case, Findings};
 use super::credits::CreditState;
 use super::finding::{Finding, Verdict};
+use super::judged::is_doubtful;
 use super::known::Known;
 use super::pending::PendingFindings;
 use super::rule::{About, Rule};
@@ -275,9 +276,10 @@ impl JudgedConnection {
 
     fn run(&mut self, rules: &[SelectedRule], case: Case<'_>) {
         let JudgedConnection { known, memories, pending } = self;
+        let is_doubtful = matches!(case, Case::Transaction(transaction) if is_doubtful(transaction));
         for selected in rules {
-            let unmatched = &memories.unmatched;
-            let mut findings = Findings { rule: selected.rule(), pending, known, unmatched };
+            let (rule, unmatched) = (selected.rule(), &memories.unmatched);
+            let mut findings = Findings { rule, pending, known, unmatched, is_doubtful };
             selected.subject.checks.run(selected.index, case, known, memories, &mut findings);
         }
     }

@@ -78,7 +78,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             Payload stream shows that they are replies. A call that was sent twice may have two \
             replies. A call that the capture shows later than its reply counts as its call. The \
             finding is inconclusive if the capture does not contain the connection from its \
-            beginning, or lacks packets of the caller. header-xid covers replies that have \
+            beginning, or lacks packets of the caller. Nothing is reported if the capture does not \
+            show whether another message with the XID was a call or a reply. header-xid covers replies that have \
             another rdma_xid, or whose call has.",
         check: Check::Connection(reply_without_call),
     },
@@ -334,6 +335,7 @@ impl View<'_, Read> {
         let answerer = self.answerer(transaction.direction);
         self.memory.1.may_lack(self, answerer, transaction)
             || self.unmatched.shows_replies_early
+            || self.unmatched.may_be_answered(answerer.other(), transaction.xid)
             || !self.memory.0.passed_over(transaction)
             || !self.is_complete(answerer, call.seen.frame)
     }

@@ -349,7 +349,8 @@ fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, finding
     let later = view.memory.1.last(client).map(|last| last.seen.frame);
     let is_known = later.is_some_and(|later| later > call.seen.frame && view.is_complete(client, later))
         && !view.memory.1.may_lack(view, client, transaction)
-        && !view.unmatched.shows_replies_early;
+        && !view.unmatched.shows_replies_early
+        && !view.unmatched.may_be_answered(client.other(), transaction.xid);
     let finding = Finding::new("the connection was closed while a callback was outstanding");
     findings.add(finding.by(client).of(transaction).message(call).unless(!is_known));
 }

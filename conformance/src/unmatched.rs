@@ -7,7 +7,7 @@
 
 use super::bounded;
 use super::finding::Finding;
-use super::judged::xid_of;
+use super::judged::{is_doubtful, xid_of};
 use super::known::{Known, Memory};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -33,6 +33,11 @@ pub(crate) struct UnmatchedMessages {
     reused: [Recent; 2],
     /// By caller: XIDs of RPC messages that were sent with another rdma_xid.
     misnamed: [Recent; 2],
+    /// By sender: rdma_xid of Sends whose kind [is a guess](kind_is_guess).
+    guessed: [Recent; 2],
+    /// By caller: XIDs of calls beside which the other end sent a message of that XID whose kind is a
+    /// guess. It may be the reply.
+    may_be_answered: [Recent; 2],
     /// By caller: the engine evicted a call, or these lists dropped one, so a message may answer an
     /// unknown call.
     forgotten: [bool; 2],
@@ -122,7 +127,7 @@ impl UnmatchedMessages {
                 number: transaction.number,
                 frames: [reply.first.frame, reply.seen.frame],
                 until: transaction.timing.reads.map(|(_, last)| last),
-                lacks: !reply.missing.is_empty(),
+                lacks: !reply.missing.is_empty() || is_doubtful(transaction),
             });
         }
     }
@@ -147,6 +152,12 @@ impl Memory for UnmatchedMessages {
         }
         let Some(header) = sent.header else { return };
         let (from, other) = (sent.from, sent.from.other());
+        if sent.kind == Kind::Call && self.guessed[other].contains(header.xid) {
+            self.may_be_answered.iter_mut().for_each(|xids| xids.note(header.xid));
+        }
+        if kind_is_guess(sent) {
+            self.guessed[from].note(header.xid);
+        }
         match sent.kind {
             Kind::Call if sent.outstanding => {
                 let dropped = bounded::push(&mut self.repeated[from], UnmatchedMessages::MOST, header.xid);
@@ -227,6 +238,10 @@ impl UnmatchedMessages {
         if sent.kind == Kind::Reply && !sent.is_explicit && !self.answered[other].contains(xid) {
             return;
         }
+        // A message of this XID that counts as a reply may have been a call, or the reverse.
+        if sent.kind != Kind::Done && self.guessed.iter().any(|xids| xids.contains(xid)) {
+            return;
+        }
         // Its rdma_xid is not that of the reply in it, which header-xid reports. So rdma_xid does
         // not identify the call that it answers.
         if let Some(conveyed) = conveyed(sent).filter(|conveyed| *conveyed != xid) {
@@ -249,6 +264,20 @@ impl UnmatchedMessages {
             certain: None,
         };
         self.messages.push(message);
+    }
+}
+
+/// Whether neither the captured bytes of a Send nor the rest of its header show whether it is a call
+/// or a reply. The XIDs of the two directions are independent.
+pub(crate) fn kind_is_guess(sent: &Sent<'_>) -> bool {
+    let Some(header) = sent.header.filter(|_| matches!(sent.kind, Kind::Call | Kind::Reply)) else {
+        return false;
+    };
+    let is_cut = sent.send.length != Some(sent.send.bytes.len() as u32);
+    match header.procedure {
+        // A reply in a Read chunk, or a Long Call of the other direction.
+        Procedure::Nomsg if sent.kind == Kind::Reply => !header.reads.is_empty(),
+        _ => is_cut && !sent.is_explicit,
     }
 }
 
@@ -289,6 +318,12 @@ impl UnmatchedMessages {
     /// and explains why nothing matches it.
     pub(crate) fn is_misnamed(&self, caller: End, xid: Xid) -> bool {
         self.misnamed[caller].contains(xid)
+    }
+
+    /// Whether the capture may show the reply to a call without a reply, as a message whose kind is a
+    /// guess.
+    pub(crate) fn may_be_answered(&self, caller: End, xid: Xid) -> bool {
+        self.may_be_answered[caller].contains(xid)
     }
 
     /// The replies that were pulled on a connection that was closed without an RDMA_DONE. `last`

@@ -3,7 +3,7 @@
 
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_testkit::messages::{
-    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, read_segment, reply,
+    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, read_segment, reply,
     segment,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
@@ -231,6 +231,48 @@ fn with_reply_chunks() -> World {
         let header = |length| Builder { reply: Some(vec![segment(0x99, length, 0x10)]), ..msg(xid) };
         exchange(world, SERVER, (&message(&header(1000), &call), &message(&header(0), &answer)));
     })
+}
+
+/// The XIDs of the two directions are independent. If the capture cut messages before their
+/// msg_type, a call may look like a reply to a call of the other direction with the same XID.
+#[test]
+fn no_snap_length_gives_certain_findings() {
+    let session = with_reply_chunks();
+    assert_eq!(certain(&whole(&session)), [""; 0]);
+    for length in (HEADERS..HEADERS + 200).step_by(2) {
+        for (sender, of) in [("client", &[CLIENT][..]), ("server", &[SERVER]), ("both", &[CLIENT, SERVER])] {
+            let cut = capture(&session, |_, frame| {
+                Some(if of.contains(&frame.from) { length } else { frame.data.len() })
+            });
+            assert_eq!(certain(&cut), [""; 0], "{sender} {length}");
+        }
+    }
+}
+
+/// A Long Call in a Position Zero Read chunk looks like a reply in a Read chunk of the Responder. The
+/// bytes that are pulled show that it is a call.
+#[test]
+fn long_callback_with_an_outstanding_xid_is_no_reply() {
+    for reply_chunk in [None, Some(segment(0x56, 1000, 0))] {
+        let session = both_ways(|world, xid, [call, answer]| {
+            let memory = segment(0x55, call.len() as u32, 0x2000);
+            let reply = reply_chunk.map(|chunk| vec![chunk]);
+            let header = Builder { reads: vec![read_segment(0, memory)], reply, ..nomsg(xid) };
+            world.send(SERVER, &message(&header, &[]));
+            world.ack(CLIENT);
+            world.read(CLIENT, memory, &call);
+            let length = answer.len() as u32;
+            if let Some(chunk) = reply_chunk {
+                world.write(CLIENT, chunk, &answer);
+                let reply = Some(vec![Segment { length, ..chunk }]);
+                world.send(CLIENT, &message(&Builder { reply, ..nomsg(xid) }, &[]));
+            } else {
+                world.send(CLIENT, &message(&msg(xid), &answer));
+            }
+            world.ack(SERVER);
+        });
+        assert_eq!(certain(&whole(&session)), [""; 0], "{reply_chunk:?}");
+    }
 }
 
 /// An RDMA_DONE has 16 bytes, fewer than any other message. If the capture cut it before rdma_proc,

@@ -35,8 +35,10 @@ things that are allowed but cost performance. `--level` leaves out the lower lev
 host dropped some, or a snap length cut them. A missing packet breaks no rule. A rule that depends
 on the absence of a packet is decided only when the capture certainly has all packets of that end.
 If that stays open, the finding is inconclusive: the capture may lack the packets that would explain
-it. Inconclusive findings are counted separately, `--inconclusive` lists them, and they never change
-the exit status.
+it. The same applies to a transaction whose call or reply was cut before msg_type, unless the reply
+returns a chunk of the call, and to a reply in a Read chunk whose msg_type was not seen: the message
+may belong to a transaction of the other direction with the same XID. Inconclusive findings are
+counted separately, `--inconclusive` lists them, and they never change the exit status.
 
 **Exit status.** 1 if a violation is conclusive, the policy is broken, or a client lost its service for
 a second or longer (the event `service-lost` of a connection that was made); 0 if not; 2 for wrong

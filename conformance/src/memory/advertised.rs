@@ -3,8 +3,9 @@
 use crate::bounded;
 use crate::chunks;
 use crate::known::{Known, Memory};
+use crate::unmatched::kind_is_guess;
 use alloc::collections::VecDeque;
-use rdmascope_dissector::observation::{Faulty, Observed, Sent, Unmatched};
+use rdmascope_dissector::observation::{Faulty, Kind, Observed, Sent, Unmatched};
 use rdmascope_dissector::rdma::{End, Fault, Operation, Position};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
@@ -170,7 +171,8 @@ impl Memory for AdvertisedMemory {
             sender.lost = lost;
             sender.lost_before = Some(sent.send.seen);
         }
-        sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION);
+        sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION)
+            || may_advertise(sent);
         sender.last = Some(Last {
             seen: sent.send.seen,
             psn: sent.send.last(),
@@ -222,6 +224,13 @@ impl Memory for AdvertisedMemory {
     fn joined(&mut self) {
         *self = Self::default();
     }
+}
+
+/// Whether a Send that counts as a reply may be a call, whose chunks advertise memory to be written.
+fn may_advertise(sent: &Sent<'_>) -> bool {
+    sent.kind == Kind::Reply
+        && kind_is_guess(sent)
+        && sent.header.is_some_and(|header| header.writes.chain(header.reply).any(|chunk| chunk.length() > 0))
 }
 
 impl AdvertisedMemory {
