@@ -15,7 +15,7 @@ fn run(capture: &pcap::Capture, observe: Observe) -> (Vec<String>, usize) {
             events.push(format!("{:?}", Sent { earlier: None, ..**sent }));
         }
         Event::Observation(Observation { kind: Observed::Refused(refused), .. }) => {
-            events.push(format!("{:?}", Refused { advertised: None, ..*refused }));
+            events.push(format!("{:?}", Refused { advertised: None, is_operation: false, ..*refused }));
         }
         event => events.push(format!("{event:?}")),
     };

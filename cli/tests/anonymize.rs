@@ -137,6 +137,9 @@ fn same(name: &str, original: &str, anonymous: &str) -> Replacements {
                 let mut line = line.clone();
                 if is_left_out {
                     line["tcp"]["fpdus"].take();
+                    // These come from the FPDUs.
+                    let fields = line.as_object_mut().expect("a line is an object");
+                    ["opcode", "rpcrdma"].map(|field| fields.remove(field));
                 }
                 line
             });

@@ -37,11 +37,14 @@ fn lacks_type(message: &Message) -> bool {
         && [message.stop, message.unread].iter().flatten().any(is_cut)
 }
 
-/// Whether the bytes that were pulled from a Read chunk have the msg_type of a reply.
+/// Whether the bytes that were pulled from a Read chunk have the msg_type of a reply, or an RDMA_DONE
+/// shows that they are one.
 fn shows_reply(transaction: &Transaction, reply: &Message) -> bool {
     /// The offset of the word after msg_type.
     const AFTER_TYPE: usize = 8;
-    transaction.rpc_status.is_some() || reply.unread.is_some_and(|stop| stop.offset >= AFTER_TYPE)
+    transaction.rpc_status.is_some()
+        || transaction.done.is_some()
+        || reply.unread.is_some_and(|stop| stop.offset >= AFTER_TYPE)
 }
 
 /// Whether a reply returns a chunk that the call offered, as a message of another transaction does

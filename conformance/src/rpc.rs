@@ -78,9 +78,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             Payload stream shows that they are replies. A call that was sent twice may have two \
             replies. A call that the capture shows later than its reply counts as its call. The \
             finding is inconclusive if the capture does not contain the connection from its \
-            beginning, or lacks packets of the caller. Nothing is reported if the capture does not \
-            show whether another message with the XID was a call or a reply. header-xid covers replies that have \
-            another rdma_xid, or whose call has.",
+            beginning, lacks packets of the caller, or does not show whether another message with \
+            the XID was a call or a reply. header-xid covers replies that have another rdma_xid, or \
+            whose call has.",
         check: Check::Connection(reply_without_call),
     },
     Checked {

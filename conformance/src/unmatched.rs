@@ -64,7 +64,7 @@ pub(crate) struct Unmatched {
     seen: Seen,
     /// An RDMA_ERROR with the XID of one of its sender's own calls, outstanding or just answered.
     pub(crate) is_of_own_call: bool,
-    /// The capture may lack the message that it answers.
+    /// The capture may lack the message that it answers, or does not show it as one.
     lacks: bool,
     /// Whether it is certain that the other end had sent nothing else up to here; `None`: not known
     /// yet.
@@ -238,10 +238,6 @@ impl UnmatchedMessages {
         if sent.kind == Kind::Reply && !sent.is_explicit && !self.answered[other].contains(xid) {
             return;
         }
-        // A message of this XID that counts as a reply may have been a call, or the reverse.
-        if sent.kind != Kind::Done && self.guessed.iter().any(|xids| xids.contains(xid)) {
-            return;
-        }
         // Its rdma_xid is not that of the reply in it, which header-xid reports. So rdma_xid does
         // not identify the call that it answers.
         if let Some(conveyed) = conveyed(sent).filter(|conveyed| *conveyed != xid) {
@@ -252,6 +248,9 @@ impl UnmatchedMessages {
             self.shows_replies_early = true;
             return;
         }
+        // A message of this XID that counts as a reply may have been a call, or the reverse.
+        let is_doubtful = sent.kind != Kind::Done && self.guessed.iter().any(|xids| xids.contains(xid));
+        let lacks = is_doubtful || self.forgotten[other] || known.lost[other] > 0;
         let message = Unmatched {
             kind: sent.kind,
             from,
@@ -260,7 +259,7 @@ impl UnmatchedMessages {
             first: sent.send.first,
             seen: sent.send.seen,
             is_of_own_call: sent.of_own_call || self.answered[from].contains(xid),
-            lacks: !known.holds_start() || !sent.paired || known.lost[other] > 0 || self.forgotten[other],
+            lacks: lacks || !known.holds_start() || !sent.paired,
             certain: None,
         };
         self.messages.push(message);
