@@ -19,8 +19,8 @@ pub struct Tally {
     pub connections: u64,
     /// Connections that carry [something else](Connection::is_foreign) than RPC-over-RDMA.
     pub foreign: u64,
-    /// Connections with Sends of which none is part of a transaction, and connections without Sends
-    /// whose beginning the capture lacks. [`Tally::foreign`] is not part of them.
+    /// Connections whose Sends belong to no transaction, and connections without Sends whose
+    /// beginning the capture lacks. [`Tally::foreign`] is not included.
     pub unread: u64,
     /// Connections that were open before the capture began.
     pub inferred: u64,

@@ -48,8 +48,7 @@ pub(super) struct Calls {
 struct Unready {
     calls: Option<Calls>,
     frames: [Option<u64>; 2],
-    /// The capture contains everything that both ends sent up to that point, and up to the further
-    /// ones.
+    /// The capture contains everything that both ends sent up to this and to each further refusal.
     is_fully_captured: bool,
 }
 
@@ -105,7 +104,8 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
 }
 
 /// The end at fault for the Sends that `receiver` refused for lack of a Receive: their sender, if all
-/// of them exceeded the credits; the receiver, if one was within the credits; otherwise unknown.
+/// of them exceeded the credits; the receiver, if one was within the credits and the capture has all
+/// packets up to there; otherwise unknown.
 pub(crate) fn at_fault(credits: &Credits, receiver: End) -> Option<End> {
     let receives = &credits[receiver.other()].receives;
     match (&receives.within.1, receives.above, receives.unclear) {

@@ -15,7 +15,7 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
     /// Whether the request in this frame is a recent RDMA operation. If its memory was advertised:
-    /// the packet that completed the message which did, and whether that message is a reply.
+    /// the packet that completed the advertising message, and whether that is a reply.
     pub(crate) fn operation_in(&self, frame: u64) -> Option<Option<(Seen, bool)>> {
         self.operations.iter().rev().find(|(request, _)| *request == frame).map(|(_, by)| *by)
     }

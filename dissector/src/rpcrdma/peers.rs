@@ -109,8 +109,8 @@ pub(crate) struct Peers {
     /// Kept only if all observations are enabled.
     pub(super) revoked: VecDeque<(Slot, Revoked)>,
     /// The latest RDMA operations: the frame of each. If its memory was advertised: the packet that
-    /// completed the message which did, and whether that message is a reply. Kept only if all
-    /// observations are enabled.
+    /// completed the advertising message, and whether that is a reply. Kept only if all observations
+    /// are enabled.
     pub(super) operations: VecDeque<(u64, Option<(Seen, bool)>)>,
     /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
