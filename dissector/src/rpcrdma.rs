@@ -253,10 +253,22 @@ impl Transactions {
     }
 
     /// The kind of a Send. If the Send alone does not show it, an XID that the other end waits for
-    /// makes it a reply.
+    /// makes it a reply, except if it offers memory of its own for results.
     fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: End, peers: &Peers) -> Kind {
-        let awaited = || if peers.sides[from.other()].awaits(header.xid) { Kind::Reply } else { Kind::Call };
+        let awaited = || match peers.sides[from.other()].call(header.xid) {
+            Some(call) if !self.offers_more(header, call) => Kind::Reply,
+            _ => Kind::Call,
+        };
         certain_kind(header, payload).unwrap_or_else(awaited)
+    }
+
+    /// Whether a Write list or Reply chunk names memory that this call did not offer. A reply returns
+    /// the chunks of its call (RFC 8166, sections 3.4.6 and 4.3.3).
+    fn offers_more(&self, header: &Header<'_>, call: Slot) -> bool {
+        let open = &self.slots[call.index as usize];
+        let is_offered = |handle| open.segments.iter().any(|placed| placed.segment.handle == handle);
+        let chunks = header.writes.chain(header.reply);
+        chunks.flat_map(|chunk| chunk.segments()).any(|segment| !is_offered(segment.handle))
     }
 
     /// Whether RDMA Reads of this call's memory have started and not finished.

@@ -456,6 +456,30 @@ fn long_call_is_certain_only_with_complete_read_list() {
     }
 }
 
+/// An RDMA_NOMSG with a Read list and an outstanding XID is the reply, except if it offers memory that
+/// the call did not.
+#[test]
+fn message_that_offers_memory_is_no_reply() {
+    let offered = segment(7, 40, 0x1000);
+    let pulled = long_call(1, segment(8, 40, 0));
+    let with = |writes: &[Segment], reply: Option<Segment>| {
+        let writes = writes.iter().map(|segment| vec![*segment]).collect();
+        message(&Builder { writes, reply: reply.map(|chunk| vec![chunk]), ..pulled.clone() }, &[])
+    };
+    let other = segment(9, 40, 0x1000);
+    for (bytes, kind) in [
+        (with(&[], None), Kind::Reply),
+        (with(&[offered], None), Kind::Reply),
+        (with(&[], Some(offered)), Kind::Reply),
+        (with(&[other], None), Kind::Call),
+        (with(&[], Some(other)), Kind::Call),
+    ] {
+        let mut layer = Layer::new(NOTHING, Observe::Nothing);
+        layer.send(CLIENT, &call_with(1, &[offered]));
+        assert_eq!(layer.send(SERVER, &bytes).0, kind, "{bytes:?}");
+    }
+}
+
 /// With [`Observe::All`], a call whose XID is outstanding is reported with the identity of the
 /// outstanding call: from the call in the Send, or from the complete Send of a Long Call.
 #[test]
