@@ -136,7 +136,7 @@ impl Charts {
     /// Adds a TCP segment of an iWARP connection: the data of its FPDUs, without the markers.
     fn segment(&mut self, packet: &Packet<'_>, start: Time) {
         let parts = packet.parts();
-        for part in &parts {
+        for part in parts {
             let Part::Fpdu(fpdu) = part else { continue };
             let Some(moved) = Moved::of_message(fpdu.header.control().opcode) else { continue };
             let markers = parts.iter().filter(|part| matches!(part, Part::Marker(_))).map(Part::place);

@@ -7,7 +7,6 @@ use crate::observation::Observation;
 use crate::record::{Record, Seen};
 use crate::role::Attributed;
 use crate::transaction::{Direction, Part, Transaction};
-use alloc::vec::Vec;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::{Stop, Xid, cm, rdmap, rpcrdma};
 
@@ -90,14 +89,14 @@ impl<'a> Packet<'a> {
     }
 
     /// The parts of the payload, for a TCP segment of an iWARP connection.
-    pub fn parts(&self) -> Vec<SegmentPart> {
+    pub fn parts(&self) -> &[SegmentPart] {
         let of = self.contents.zip(self.segment());
-        of.map_or_else(Vec::new, |(contents, segment)| contents.parts(segment))
+        of.map_or(&[], |(contents, segment)| contents.parts(segment))
     }
 
     /// The RDMAP opcode of each FPDU in the TCP segment, in order.
     pub fn opcodes(&self) -> impl Iterator<Item = rdmap::Opcode> {
-        self.parts().into_iter().filter_map(|part| match part {
+        self.parts().iter().filter_map(|part| match part {
             SegmentPart::Fpdu(fpdu) => Some(fpdu.header.control().opcode),
             _ => None,
         })

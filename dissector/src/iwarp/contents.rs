@@ -5,11 +5,12 @@ use super::framing::{CrcUse, CrcVerdict, Framing, Origin, Unit};
 use crate::frame::Segment;
 use crate::record::{Seen, Time};
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 use core::ops::Range;
 use rdmascope_wire::ddp::Header;
 use rdmascope_wire::mpa::StartFrame;
 
-/// The framing state at the start of a segment.
+/// The framing state at the start of one segment, and the parts of the segment once they were found.
 ///
 /// For a segment that continues the stream it is known. In a repeated segment, or one after a gap,
 /// FPDUs are searched for.
@@ -18,6 +19,7 @@ pub struct Contents {
     framing: Framing,
     /// The sequence number up to which bytes were seen before.
     expected: Option<u32>,
+    parts: OnceCell<Vec<Part>>,
 }
 
 /// A part of a segment's payload.
@@ -64,9 +66,9 @@ impl Contents {
         // It starts at or before the expected byte, and some of it is new.
         let continues = before == 0 || before < run.length;
         if continues {
-            Contents { framing: framing.clone(), expected }
+            Contents { framing: framing.clone(), expected, ..Contents::default() }
         } else {
-            Contents { framing: framing.searching(), expected: None }
+            Contents { framing: framing.searching(), ..Contents::default() }
         }
     }
 
@@ -75,12 +77,12 @@ impl Contents {
         self.framing.crc
     }
 
-    /// Finds the parts of a segment's payload, in their order.
+    /// The parts of the payload of the segment, in their order. The first call finds them.
     ///
     /// Bytes that were seen before, and bytes in which no FPDU was found, are in no part.
-    pub fn parts(&self, segment: &Segment<'_>) -> Vec<Part> {
+    pub fn parts(&self, segment: &Segment<'_>) -> &[Part] {
         // Only the contents are used, so the frame number and the time do not matter.
-        self.parts_of(Run::of(Seen { frame: 0, time: Time(0) }, segment))
+        self.parts.get_or_init(|| self.parts_of(Run::of(Seen { frame: 0, time: Time(0) }, segment)))
     }
 
     fn parts_of(&self, run: Run<'_>) -> Vec<Part> {

@@ -47,7 +47,7 @@ pub(super) static TCP: Columns<InSegment<'static>> = {
                     lend: |it, see| {
                         for part in it.0.parts() {
                             if let Part::Fpdu(fpdu) = part {
-                                see(&fpdu);
+                                see(fpdu);
                             }
                         }
                     },

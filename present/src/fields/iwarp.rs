@@ -53,9 +53,9 @@ pub(super) fn segment(
     fields.push(header(segment, bytes));
     let base = segment.payload_offset;
     let parts = packet.parts();
-    let shown = Shown { bytes, base, parts: &parts, speaks_rpc: packet.speaks_rpc, transaction };
+    let shown = Shown { bytes, base, parts, speaks_rpc: packet.speaks_rpc, transaction };
     let mut end = base.min(bytes.len());
-    for part in &parts {
+    for part in parts {
         let place = shown.place(part.place());
         if end < place.start {
             fields.push(unknown("repeated, or not recognized as an FPDU", end..place.start));

@@ -57,7 +57,7 @@ impl fmt::Display for Carries<'_> {
         let parts = packet.parts();
         f.write_char(' ')?;
         if !parts.is_empty() {
-            write!(f, "{}; ", Parts(&parts, packet, segment.payload, style))?;
+            write!(f, "{}; ", Parts(parts, packet, segment.payload, style))?;
         }
         Segment(segment).fmt(f)
     }
@@ -112,7 +112,7 @@ pub struct SegmentContents<'a>(pub &'a Packet<'a>);
 impl fmt::Display for SegmentContents<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Err(Other::Tcp(segment)) = self.0.frame else { return Ok(()) };
-        Parts(&self.0.parts(), self.0, segment.payload, Style::default()).fmt(f)
+        Parts(self.0.parts(), self.0, segment.payload, Style::default()).fmt(f)
     }
 }
 
@@ -203,11 +203,11 @@ fn data<'a>(fpdu: &Fpdu, payload: &'a [u8]) -> &'a [u8] {
 /// The RPC-over-RDMA header at the start of the first Send of an iWARP segment, if one begins there.
 pub fn header_in_segment<'a>(packet: &'a Packet<'_>) -> Option<rpcrdma::Header<'a>> {
     let segment = packet.segment()?;
-    let header = |part| match part {
-        Part::Fpdu(fpdu) => rpcrdma_header(packet, &fpdu, segment.payload),
+    let header = |part: &Part| match part {
+        Part::Fpdu(fpdu) => rpcrdma_header(packet, fpdu, segment.payload),
         _ => None,
     };
-    packet.parts().into_iter().find_map(header)
+    packet.parts().iter().find_map(header)
 }
 
 /// The RPC-over-RDMA header at the start of a Send, as far as the segment contains it.

@@ -163,7 +163,7 @@ fn captured_segment_is_divided_into_parts() {
     let Err(Other::Tcp(segment)) = dissect(&record, &Config::default()) else { panic!("a segment") };
     let mut framing = started(false);
     framing.crc = CrcUse::On;
-    let contents = Contents { framing, expected: Some(START) };
+    let contents = Contents { framing, expected: Some(START), ..Contents::default() };
     assert_eq!(contents.crc(), CrcUse::On);
     let parts = contents.parts(&segment);
     assert_eq!((parts.len(), &fpdu(&parts[0]).data), (1, &(20..25)));
