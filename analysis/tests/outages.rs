@@ -358,6 +358,101 @@ fn a_new_connection_does_not_end_the_wait_of_another() {
     assert_eq!(lost(&world, since), [(0.0, 3.0)], "{:#?}", events_of(&world));
 }
 
+/// The client sends its REQ before the DREQ of the connection that it replaces. A second mount of the
+/// same server reconnects later.
+#[test]
+fn reconnect_of_a_second_mount_is_no_outage_of_the_first() {
+    let mut world = World::connected();
+    world.getattr(1);
+    world.add([0x31, 0x42], [7_000, 900_000]);
+    world.connect();
+    world.getattr(1001);
+    let since = world.now;
+    world.add([0x51, 0x62], [8_000, 600_000]);
+    world.req();
+    world.on = 0;
+    world.disconnect(testkit::CLIENT);
+    world.on = 2;
+    world.rep();
+    world.rtu();
+    world.getattr(2);
+    world.wait(2 * SECOND);
+    world.on = 1;
+    world.disconnect(testkit::CLIENT);
+    world.add([0x71, 0x82], [9_000, 700_000]);
+    world.connect();
+    world.getattr(1002);
+    world.wait(5 * SECOND);
+    world.getattr(1003);
+    assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
+}
+
+/// Clients number the calls of a mount consecutively. Linux does it in the byte order of its processor.
+#[test]
+fn a_connection_follows_the_one_whose_xids_it_continues() {
+    for order in [|xid: u32| xid, u32::swap_bytes] {
+        let mut world = World::connected();
+        world.getattr(order(0x1001));
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.connect();
+        world.getattr(order(0x0050_2001));
+        for on in [0, 1] {
+            world.on = on;
+            world.disconnect(testkit::CLIENT);
+        }
+        for (xid, psn) in [(0x0050_2002, 1_000), (0x1002, 2_000)] {
+            world.add([psn, psn + 1], [psn, psn]);
+            world.connect();
+            world.getattr(order(xid));
+        }
+        let all = events_of(&world);
+        let connected = all.iter().filter(|event| event.kind == Kind::Connected);
+        let before: Vec<_> = connected.map(|event| event.other.map(|id| id.0)).collect();
+        assert_eq!(before, [None, None, Some(2), Some(1)], "{all:#?}");
+    }
+}
+
+/// The network loses all packets to the client. The capture has the reply and its repetitions.
+#[test]
+fn a_reply_that_did_not_arrive_ends_no_wait() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (call, reply) = getattr(2);
+    let since = world.now;
+    let call = world.send(testkit::CLIENT, &call);
+    world.ack(testkit::SERVER);
+    let reply = world.send(testkit::SERVER, &reply);
+    for _ in 0..4 {
+        world.wait(SECOND);
+        world.again(reply.clone());
+    }
+    let reconnect = |world: &mut World, xid: u32| {
+        world.disconnect(testkit::CLIENT);
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.connect();
+        world.getattr(xid);
+    };
+    // The client repeats the call, or a packet that the server acknowledged.
+    let mut repeats_call = world.clone();
+    reconnect(&mut repeats_call, 2);
+    let mut repeats_packet = world.clone();
+    for _ in 0..2 {
+        repeats_packet.wait(SECOND / 100);
+        repeats_packet.again(call.clone());
+        repeats_packet.ack(testkit::SERVER);
+    }
+    let mut forever = repeats_packet.clone();
+    reconnect(&mut repeats_packet, 3);
+    forever.wait(6 * SECOND);
+    forever.req();
+    for (world, length) in [(&repeats_call, 4.0), (&repeats_packet, 4.02), (&forever, 10.02)] {
+        assert_eq!(lost(world, since), [(0.0, length)], "{:#?}", events_of(world));
+    }
+    // Without either, the client may have the reply.
+    reconnect(&mut world, 3);
+    assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
+}
+
 /// A reply after a step of the clock does not show that a call before it was overtaken.
 #[test]
 fn calls_before_a_step_of_the_clock_overtake_none_after_it() {

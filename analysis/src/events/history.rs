@@ -9,7 +9,8 @@ use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
-use rdmascope_wire::cm;
+use rdmascope_wire::{Xid, cm};
+use std::collections::VecDeque;
 
 /// Outstanding calls and granted credits.
 #[derive(Clone, Debug, Default)]
@@ -61,12 +62,19 @@ pub(super) struct History {
     pub(super) gaps: Vec<Gap>,
     /// The first calls, to find those that an earlier connection left without a reply.
     pub(super) calls: Vec<Call>,
+    /// The first call, and the last one.
+    pub(super) first_used: Option<(Seen, Xid)>,
+    pub(super) last_used: Option<(Seen, Xid)>,
     /// Calls that have no reply yet.
     pub(super) unanswered: Vec<Call>,
+    /// The latest calls that have a reply.
+    recent: VecDeque<Call>,
     pub(super) recovery: [u64; RECOVERY.len()],
     pub(super) recovering: Option<Run>,
     pub(super) bursts: Vec<Burst>,
     pub(super) retries: [Option<Retry>; 2],
+    /// How often the requester repeated a packet that the capture shows acknowledged.
+    unheard: u64,
     credits: Credits,
     pub(super) exhausted: Vec<Exhaustion>,
     pub(super) failing: Vec<Failing>,
@@ -90,6 +98,9 @@ pub(super) struct History {
 
 /// The most entries of a list.
 const MOST: usize = 128;
+
+/// The most calls in [`History::recent`].
+const MOST_RECENT: usize = 32;
 
 /// A REQ or other packet within this time after itself was captured twice, in nanoseconds.
 const TWICE: u64 = 1_000_000;
@@ -217,6 +228,8 @@ impl History {
     pub(super) fn repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
         let Repeated { from, seen, first, piece, position, read_length, .. } = *repeated;
         self.latest = seen.time;
+        let is_acknowledged = acknowledged.is_some_and(|known| position.distance(known) >= 0);
+        self.unheard += u64::from(from == self.requester && is_acknowledged);
         let retry = &mut self.retries[from as usize];
         if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
             *retry = None;
@@ -284,6 +297,7 @@ impl History {
         if let Some(at) = self.unanswered.iter().position(|other| other.xid == call.xid) {
             call.sent_before(&self.unanswered.remove(at));
         }
+        self.used(call.seen, call.xid);
         if self.calls.len() < MOST {
             self.calls.push(call);
         }
@@ -296,6 +310,10 @@ impl History {
         }
         if reply.is_some() && !transaction.clock_stepped {
             self.answered = self.answered.max(Some(call.seen.time));
+            if self.recent.len() == MOST_RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(call);
         }
         if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {
             self.unanswered.push(call);
@@ -309,6 +327,16 @@ impl History {
                     run.last = reply;
                 }
             }
+        }
+    }
+
+    /// Notes a call.
+    fn used(&mut self, seen: Seen, xid: Xid) {
+        if self.first_used.is_none_or(|(first, _)| seen.frame < first.frame) {
+            self.first_used = Some((seen, xid));
+        }
+        if self.last_used.is_none_or(|(last, _)| last.frame < seen.frame) {
+            self.last_used = Some((seen, xid));
         }
     }
 
@@ -367,6 +395,38 @@ impl History {
         }
     }
 
+    /// Whether the requester received nothing at the end, although packets of it arrived: it repeated
+    /// packets that the responder acknowledged.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.unheard > 1
+    }
+
+    /// The calls whose reply may not have arrived: the responder repeated a packet at or before the
+    /// reply to the end, and no acknowledgement came.
+    pub(super) fn unconfirmed(&self) -> impl Iterator<Item = &Call> {
+        let retry = self.retries[self.requester.other()].filter(|_| self.summary.is_some());
+        let is_after = move |reply: Seen| retry.is_some_and(|retry| reply.frame >= retry.run.first.frame);
+        self.recent.iter().filter(move |call| call.reply.is_some_and(is_after))
+    }
+
+    /// The same connection if the replies to the [unconfirmed](History::unconfirmed) calls were lost.
+    pub(super) fn without_unconfirmed(&self) -> History {
+        let mut new = self.clone();
+        let Some(first) = self.unconfirmed().filter_map(|call| call.reply).min_by_key(|seen| seen.frame)
+        else {
+            return new;
+        };
+        let is_before = |seen: &Seen| seen.frame < first.frame;
+        let until = Some(self.latest);
+        new.unanswered.extend(self.unconfirmed().map(|call| Call { reply: None, until, ..*call }));
+        new.recent.retain(|call| call.reply.as_ref().is_some_and(is_before));
+        new.gaps.retain(|gap| is_before(&gap.end));
+        new.first_reply = new.first_reply.filter(is_before);
+        new.last_reply = new.recent.iter().filter_map(|call| call.reply).max_by_key(|seen| seen.frame);
+        new.answered = new.recent.iter().map(|call| call.seen.time).max();
+        new
+    }
+
     /// Takes the connection when it has ended.
     pub(super) fn ended(&mut self, connection: &Connection) {
         self.summary = Some(Summary::of(connection));
@@ -376,6 +436,7 @@ impl History {
     pub(super) fn join(&mut self, other: History) {
         self.calls.extend(other.calls);
         self.calls.truncate(MOST);
+        other.first_used.into_iter().chain(other.last_used).for_each(|(seen, xid)| self.used(seen, xid));
         self.unanswered.extend(other.unanswered);
         self.unanswered.truncate(MOST);
         self.bursts.extend(other.bursts);

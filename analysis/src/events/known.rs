@@ -9,12 +9,13 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_wire::Xid;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A connection with its gathered facts.
 pub(super) struct Known<'a> {
     pub(super) id: ConnectionId,
-    pub(super) history: &'a History,
+    pub(super) history: Cow<'a, History>,
     pub(super) summary: Summary,
     /// Calls that wait at the moment, if the capture continues.
     pub(super) waiting: Vec<Call>,
@@ -81,7 +82,7 @@ impl Known<'_> {
 
     /// Whether its requests were never answered. `request_times` are the times of all requests
     /// between its ends, and `end` is the end of the capture.
-    pub(super) fn has_unanswered_requests(&self, request_times: &[Time], end: Time) -> bool {
+    pub(super) fn has_unanswered_requests(&self, request_times: &[(Time, usize)], end: Time) -> bool {
         let Known { history, summary, .. } = self;
         let Some(run) = history.requests else { return false };
         if summary.state != State::Requested || history.reply.is_some() {
@@ -95,7 +96,7 @@ impl Known<'_> {
                 is_captured && !history.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
             }
             (false, _) => {
-                is_captured && (run.count > 1 || request_times.iter().any(|time| *time > run.last.time))
+                is_captured && (run.count > 1 || request_times.iter().any(|(time, _)| *time > run.last.time))
             }
         }
     }
@@ -109,16 +110,37 @@ impl Known<'_> {
         }
     }
 
-    /// Whether it was made after `other` ended, to the same port.
+    /// Whether it was first used after `other` ended, to the same port. A client may send its REQ
+    /// before the DREQ of the connection that it replaces.
     fn may_follow(&self, other: &Known<'_>) -> bool {
         let (one, steps) = (&self.summary, self.history.steps_before);
         let is_port = one.port.is_none() || other.summary.port.is_none() || one.port == other.summary.port;
-        is_port && other.ended_at().is_some_and(|time| (other.history.steps, time) <= (steps, one.first))
+        let used = self.history.first_used.map_or(one.first, |(seen, _)| seen.time);
+        is_port && other.ended_at().is_some_and(|time| (other.history.steps, time) <= (steps, used))
+    }
+
+    /// The distance of its first XID from the last one of `other`; `None` if it is large. Most clients
+    /// number the calls of a mount consecutively, over several connections. Linux counts in the byte
+    /// order of its processor.
+    fn distance(&self, other: &Known<'_>) -> Option<u32> {
+        /// Larger than the number of calls that wait on a connection.
+        const NEAR: u32 = 1024;
+        let ((_, first), (_, last)) = (self.history.first_used?, other.history.last_used?);
+        let distance = |one: u32, other: u32| (one.wrapping_sub(other) as i32).unsigned_abs();
+        let swapped = distance(first.0.swap_bytes(), last.0.swap_bytes());
+        Some(distance(first.0, last.0).min(swapped)).filter(|distance| *distance <= NEAR)
     }
 
     /// Whether it was closed. If not, it may still wait for replies.
     fn is_closed(&self) -> bool {
         self.history.disconnected.is_some() || self.summary.state == State::Closed
+    }
+
+    /// Notes that the replies to its unconfirmed calls did not arrive.
+    fn lose_replies(&mut self) {
+        if self.history.unconfirmed().next().is_some() {
+            self.history = Cow::Owned(self.history.without_unconfirmed());
+        }
     }
 
     /// Its calls without a reply.
@@ -136,21 +158,28 @@ impl Known<'_> {
 struct Earlier {
     /// Indexes of the closed ones.
     closed: Vec<usize>,
-    /// The index of the latest one that waits for the reply to a call.
+    /// The index of the latest one that has no reply to a call.
     waiting: HashMap<Xid, usize, FixedState>,
 }
 
+/// The times of the REQs by addresses, in order, each with the index of its connection.
+pub(super) type Requests = HashMap<Ends, Vec<(Time, usize)>, FixedState>;
+
 /// Links each connection to the one it follows: the same two addresses, and the same port if both
-/// ports are known. A connection that waits for replies is followed only by one that repeats a call:
-/// any other may be a second mount. Returns the times of the REQs by addresses.
-pub(super) fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
-    let mut requests: HashMap<Ends, Vec<Time>, FixedState> = HashMap::default();
+/// ports are known. Hosts may have several mounts. So the one whose calls it repeats comes first, then
+/// the closed one whose XIDs it continues, then the closed one that was opened first. Returns the
+/// times of the REQs.
+pub(super) fn link(known: &mut [Known<'_>]) -> Requests {
+    let mut requests = Requests::default();
     let mut earlier: HashMap<Ends, Earlier, FixedState> = HashMap::default();
     for index in 0..known.len() {
+        if known[index].history.is_unheard() {
+            known[index].lose_replies();
+        }
         let one = &known[index];
         let ends = one.ends();
         if let Some(run) = one.history.requests {
-            requests.entry(ends).or_default().extend([run.first.time, run.last.time]);
+            requests.entry(ends).or_default().extend([(run.first.time, index), (run.last.time, index)]);
         }
         if !one.was_established() {
             continue;
@@ -159,18 +188,23 @@ pub(super) fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedSta
         let is_before = |at: &usize| known[*at].after.is_none() && one.may_follow(&known[*at]);
         let repeats = one.history.calls.iter().filter_map(|call| waiting.get(&call.xid).copied());
         let before = repeats.filter(is_before).min().or_else(|| {
-            let found = closed.iter().position(is_before)?;
-            Some(closed.remove(found))
+            let earlier = closed.iter().copied().filter(is_before);
+            earlier.min_by_key(|at| one.distance(&known[*at]).unwrap_or(u32::MAX))
         });
+        closed.retain(|at| Some(*at) != before);
         if one.is_closed() {
             closed.push(index);
-        } else {
-            waiting.extend(one.unanswered().map(|call| (call.xid, index)));
         }
-        if let Some(before) = before {
-            known[index].before = Some(before);
-            known[before].after = Some(index);
+        let unconfirmed = one.history.unconfirmed();
+        waiting.extend(one.unanswered().chain(unconfirmed).map(|call| (call.xid, index)));
+        let Some(before) = before else { continue };
+        let is_repeated = |call: &Call| one.history.calls.iter().any(|again| again.xid == call.xid);
+        let is_lost = known[before].history.unconfirmed().any(is_repeated);
+        if is_lost {
+            known[before].lose_replies();
         }
+        known[index].before = Some(before);
+        known[before].after = Some(index);
     }
     requests.values_mut().for_each(|times| times.sort_unstable());
     requests

@@ -10,6 +10,7 @@ use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::rdma::{End, Failure, Operation, Refusal};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Direction;
+use std::borrow::Cow;
 
 /// The least number of transmissions after which the sender of a request may have given up.
 const RETRIES: u64 = 3;
@@ -23,7 +24,7 @@ pub(super) fn events<'a>(
     let mut known: Vec<Known<'_>> = histories
         .map(|(id, history, summary, waiting)| Known {
             id,
-            history,
+            history: Cow::Borrowed(history),
             summary,
             waiting,
             before: None,
@@ -34,7 +35,7 @@ pub(super) fn events<'a>(
     let requests = link(&mut known);
     let mut found = Vec::new();
     for (index, one) in known.iter().enumerate() {
-        let (id, history, before) = (one.id, one.history, one.before);
+        let (id, history, before) = (one.id, &*one.history, one.before);
         let mut report = |event: SessionEvent| found.push(SessionEvent { connection: id, ..event });
         let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
         established(one, before.map(|at| known[at].id), (request_times, end), &mut report);
@@ -71,7 +72,7 @@ fn failed_again(known: &[Known<'_>], report: &mut dyn FnMut(SessionEvent)) {
         id: one.id,
         root: known[*root].id,
         failing: &one.history.failing,
-        end: ended(one.history),
+        end: ended(&one.history),
     });
     for story in failing::stories(connections) {
         let [first, .., last] = story.connections.as_slice() else { continue };
@@ -159,7 +160,7 @@ fn passed(history: &History, reached: Reached, report: &mut dyn FnMut(SessionEve
 
 /// Reports DREQs that were sent again and never answered.
 fn disconnect_unanswered(one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) {
-    let history = one.history;
+    let history = &one.history;
     let Some((from, run)) = history.disconnect_requests else { return };
     if history.is_disconnect_answered || run.count < 2 || !history.captured_hosts[from.other()] {
         return;
@@ -210,7 +211,7 @@ fn in_use(granted: u32) -> String {
 fn established(
     one: &Known<'_>,
     before: Option<ConnectionId>,
-    (request_times, end): (&[Time], Time),
+    (request_times, end): (&[(Time, usize)], Time),
     report: &mut dyn FnMut(SessionEvent),
 ) {
     let Known { history, summary, .. } = one;

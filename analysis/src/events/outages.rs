@@ -3,7 +3,7 @@
 
 use super::facts::Closed;
 use super::history::History;
-use super::known::{Ends, Known, RECONNECT, Reached, end_name, event};
+use super::known::{Ends, Known, RECONNECT, Reached, Requests, end_name, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
 use crate::units::{Counted, Duration};
 use foldhash::fast::FixedState;
@@ -49,7 +49,7 @@ impl Until {
 /// The connections of a capture, and the times of all connection requests.
 struct Story<'a> {
     known: &'a [Known<'a>],
-    requests: &'a HashMap<Ends, Vec<Time>, FixedState>,
+    requests: &'a Requests,
     /// Indexes of the connections that were never made, by ends.
     failed: HashMap<Ends, Vec<usize>, FixedState>,
     /// The connections that were made, by ends, and the packet that shows it.
@@ -60,7 +60,7 @@ struct Story<'a> {
 /// Reports the times without service.
 pub(super) fn report(
     known: &[Known<'_>],
-    requests: &HashMap<Ends, Vec<Time>, FixedState>,
+    requests: &Requests,
     reached: Reached,
     report: &mut dyn FnMut(SessionEvent),
 ) {
@@ -96,7 +96,7 @@ pub(super) fn report(
 }
 
 /// Whether a connection was requested and never made.
-fn has_failed(one: &Known<'_>, requests: &HashMap<Ends, Vec<Time>, FixedState>, end: Time) -> bool {
+fn has_failed(one: &Known<'_>, requests: &Requests, end: Time) -> bool {
     let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
     !one.was_established()
         && (one.history.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
@@ -110,7 +110,7 @@ impl Story<'_> {
         let mut next = Some(first);
         while let Some(at) = next {
             let one = &self.known[at];
-            let history = one.history;
+            let history = &*one.history;
             if let Some(reply) = history.first_reply {
                 let first = first_call(history, reply);
                 match &mut wait {
@@ -148,8 +148,7 @@ impl Story<'_> {
     /// The wait that begins after the last reply of a connection: of its calls without a reply, of
     /// the next connection request, or of a client with work whose connection the server closed.
     fn waiting(&self, one: &Known<'_>) -> Option<Wait> {
-        let history = one.history;
-        let request_times = self.requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        let history = &*one.history;
         let last = match history.last_reply {
             Some(seen) => seen.time,
             // Its first packet was seen before the clock stepped back.
@@ -158,7 +157,7 @@ impl Story<'_> {
         };
         let calls = || one.unanswered().filter(|call| call.is_complete && !call.is_passed(history.answered));
         let ended_at = one.ended_at()?;
-        let request = request_times.iter().copied().find(|time| *time >= ended_at && self.reached.steps == 0);
+        let request = self.next_request(one, ended_at).filter(|_| self.reached.steps == 0);
         let closed = match (history.disconnected, request) {
             (Some(Closed { seen, by_requester: Some(false), .. }), Some(request))
                 if request.since(seen.time) <= RECONNECT =>
@@ -178,6 +177,17 @@ impl Story<'_> {
             unread,
             through: Vec::new(),
         })
+    }
+
+    /// The first REQ for another connection after one ended: for the one that followed it, or for one
+    /// that was never made. Other connections between the same ends may be those of another mount.
+    fn next_request(&self, one: &Known<'_>, ended_at: Time) -> Option<Time> {
+        let requests = self.requests.get(&one.ends())?;
+        let is_next = |(time, at): &&(Time, usize)| match one.after {
+            Some(after) if after == *at => true,
+            _ => *time >= ended_at && !self.known[*at].was_established(),
+        };
+        requests.iter().find(is_next).map(|(time, _)| *time)
     }
 
     /// Reports connection requests that all failed, outside the times in `covered`.
@@ -306,7 +316,7 @@ impl Story<'_> {
                 0 if self.known[*at].ended_at().is_some() && failed.is_empty() => {
                     "the connection was closed and not reopened".to_owned()
                 }
-                0 => format!("connection {} {}", self.known[*at].id.0, lost(self.known[*at].history)),
+                0 => format!("connection {} {}", self.known[*at].id.0, lost(&self.known[*at].history)),
                 calls => format!("{} unanswered{unread}", Counted(calls, "call")),
             });
         } else {
@@ -334,7 +344,7 @@ impl Story<'_> {
             if one.ended_at().is_none() || one.history.disconnected.is_none() && one.after.is_none() {
                 continue;
             }
-            let how = lost(one.history);
+            let how = lost(&one.history);
             match groups.iter_mut().find(|(known, _)| *known == how) {
                 Some((_, of)) => of.push(*at),
                 None => groups.push((how, vec![*at])),
