@@ -232,14 +232,21 @@ impl RequesterCredits {
     const APPLY_DELAY: u64 = 2_000_000;
 
     /// The largest grant that the caller may still apply when it sends at `now`; `None` if unknown.
-    fn granted(&self, now: Time) -> Option<u32> {
+    fn granted(&self, now: Time, from_start: bool) -> Option<u32> {
         let is_applied = |grant: &Grant| {
             grant.received.is_some_and(|received| now.since(received) > RequesterCredits::APPLY_DELAY)
         };
         let newest = self.grants.iter().rev();
-        // If the sender applies none of them yet, it may apply an earlier grant that the capture
-        // lacks.
-        let until = newest.clone().position(is_applied)? + 1;
+        let has_all = from_start
+            && self.since == 0
+            && !self.may_be_answered
+            && self.grants.len() < RequesterCredits::MOST;
+        let until = match newest.clone().position(is_applied) {
+            Some(at) => at + 1,
+            None if has_all => self.grants.len(),
+            // The sender may apply an earlier grant that the capture lacks.
+            None => return None,
+        };
         newest.take(until).map(Grant::allows).max()
     }
 
@@ -258,7 +265,7 @@ impl RequesterCredits {
         // Most calls are far within the latest grant and need no closer look.
         let allowed = latest.allows();
         let is_within = self.in_flight <= u64::from(allowed);
-        let most = if is_within { allowed } else { self.granted(now).unwrap_or(u32::MAX) };
+        let most = if is_within { allowed } else { self.granted(now, from_start).unwrap_or(u32::MAX) };
         Calls { in_flight: self.in_flight, least: allowed, most }
     }
 
@@ -463,7 +470,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
     if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.allows())) {
         return;
     }
-    let granted = credits.granted(sent.send.first.time).map_or(u64::MAX, u64::from);
+    let granted = credits.granted(sent.send.first.time, view.holds_start()).map_or(u64::MAX, u64::from);
     if in_flight <= granted {
         return;
     }

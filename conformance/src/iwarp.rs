@@ -11,6 +11,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use rdmascope_dissector::observation::{Faulty, Refused};
 use rdmascope_dissector::rdma::{Fault, StartFault};
+use rdmascope_dissector::record::Seen;
 
 const CRC: Source = Source { document: Document::Rfc5044, section: "4.4" };
 const CHECKSUM: Source = Source { document: Document::Rfc9293, section: "3.1" };
@@ -136,7 +137,7 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[TERMINATE],
         sentence: "A Terminate gives the reason why an end ends the connection.",
         explanation: "The reason is that of RFC 5040, section 4.8, RFC 5041, section 7.2, or RFC \
-            5044, section 8. Linux soft-iWARP swaps the layer and the type of the error; if that \
+            5044, section 8. An end is at fault if it refuses memory that it advertised. Linux soft-iWARP swaps the layer and the type of the error; if that \
             gives another reason, the finding lists both.",
         check: Check::Refused(terminate),
     },
@@ -223,10 +224,13 @@ fn markers(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
 fn terminate(refused: &Refused, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(failure) = is_fatal(refused.refusal).filter(|_| refused.position.counts_bytes()) else { return };
     let reason: String = failure.to_string();
-    findings.add(
-        Finding::new(format!("Terminate: {reason}"))
-            .by(refused.from.other())
-            .frames([refused.seen.frame])
-            .observed(Value::Words(reason)),
-    );
+    // The other rules find the message that it refuses, if that is wrong.
+    let finding = match refused.advertised {
+        Some((Seen { frame, .. }, false)) => {
+            let message = format!("Terminate: {reason}, on memory that it advertised in frame {frame}");
+            Finding::new(message).by(refused.from).frames([frame, refused.seen.frame])
+        }
+        _ => Finding::new(format!("Terminate: {reason}")).frames([refused.seen.frame]),
+    };
+    findings.add(finding.observed(Value::Words(reason)));
 }

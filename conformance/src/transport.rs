@@ -211,7 +211,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         explanation: "The finding is reported when the connection ends, if one end retransmitted \
             the same PSN at least three times and the other end never acknowledged it. After two \
             retransmissions, the capture may lack the acknowledgements, and the finding is \
-            inconclusive. It names no end if the other end waits for an earlier PSN.",
+            inconclusive. It names no end, because the network may have lost the request or the \
+            acknowledgements.",
         check: Check::Connection(problems::unacknowledged),
     },
     Checked {

@@ -81,6 +81,8 @@ pub enum Delivery<'a> {
         /// The first packet seen of the request; `None` if it is too old, not in the capture, or
         /// observations are disabled.
         request: Option<Seen>,
+        /// The memory that the refused operation names, if the refusal does.
+        memory: Option<MemoryRange>,
     },
     /// Payload whose address is unknown, because the packet that names it is not in the capture.
     Unplaced {

@@ -182,7 +182,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: || samples::capture("iwarp-nfs3"),
         alter: |capture| terminate(last_send(capture, SERVER)),
         also: &[],
-        shows: shown(By::Requester, &[1738], "DDP: tagged buffer error, invalid STag", ""),
+        shows: shown(By::Nobody, &[1738], "DDP: tagged buffer error, invalid STag", ""),
     },
 ];
 
@@ -270,6 +270,35 @@ fn reads_within_the_limit_give_no_finding() {
     let most = (2..=128).find(|inbound| with(*inbound).is_empty()).expect("128 are enough");
     assert_eq!(with(most - 1).len(), 1);
     assert_eq!(with(0x3fff).len(), 0, "the ends agreed elsewhere");
+}
+
+/// A Terminate with the header of an RDMA Write to memory that its sender advertised, or to other
+/// memory.
+#[test]
+fn refusal_of_advertised_memory_is_its_owners_fault() {
+    let capture = samples::capture("iwarp-nfs3");
+    let is_write = |packet: &Packet| {
+        let at = payload(packet);
+        SERVER(u16::from_be_bytes([packet.data[34], packet.data[35]]))
+            && packet.data.get(at + 2..at + 4) == Some(&[0xc1, 0x40])
+    };
+    let at = capture.packets.iter().position(is_write).expect("a Write of one FPDU");
+    let tagged = capture.packets[at].data[payload(&capture.packets[at])..][2..16].to_vec();
+    let unanswered = mutate::keep(&capture, |packet| {
+        packet.number <= at as u64 + 1 || CLIENT(u16::from_be_bytes([packet.data[34], packet.data[35]]))
+    });
+    for (other, by_requester) in [(0, Some(true)), (1, None)] {
+        let mut refused = unanswered.clone();
+        let send = refused.packets[at + 1..].iter_mut().find(|packet| is_send(packet, CLIENT));
+        let send = send.expect("the client continues");
+        terminate(send);
+        let at = payload(send) + 22;
+        send.data[at] = 0xc0;
+        send.data[at + 4..at + 18].copy_from_slice(&tagged);
+        send.data[at + 6] ^= other;
+        let found = found(&refused, "iwarp-terminate");
+        assert_eq!((found.len(), found[0].by_requester), (1, by_requester), "{found:?}");
+    }
 }
 
 /// An end that asks for markers gets them; markers that were not asked for are reported.

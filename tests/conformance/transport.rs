@@ -220,7 +220,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             send_last_again(capture, 4);
         },
         also: &[],
-        shows: shown(By::Responder, &[1617, 1618, 1621], "4", ""),
+        shows: shown(By::Nobody, &[1617, 1618, 1621], "4", ""),
     },
     Trigger {
         rule: "refusal-fatal",
@@ -574,10 +574,12 @@ fn missing_acknowledgement_names_the_psn_of_the_retransmission() {
     let found = found(&capture, "acknowledgement-missing");
     let [finding] = &found[..] else { panic!("one finding: {found:?}") };
     assert_eq!(finding.frames, [count - 7, count - 5, count - 1]);
-    let expected =
-        format!("PSN {} was retransmitted 3 times within 1000 ms and never acknowledged", call.psn());
+    let expected = format!(
+        "PSN {} of the Requester was retransmitted 3 times within 1000 ms and never acknowledged",
+        call.psn()
+    );
     assert_eq!(finding.message, expected);
-    assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Certain));
+    assert_eq!((finding.by_requester, finding.verdict), (None, Verdict::Certain));
 }
 
 /// An end that waits for an earlier PSN does not acknowledge the request, and is not at fault.

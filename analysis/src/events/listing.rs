@@ -92,7 +92,9 @@ fn failed_again(known: &[Known<'_>], report: &mut dyn FnMut(SessionEvent)) {
 /// The packets that ended a connection: a NAK, and the message that closed it. The NAK is its cause.
 fn ended(history: &History) -> Option<failing::End> {
     let fatal = history.fatal();
-    let nak = fatal.map(|(_, by_requester, failure)| format!("{}'s NAK ({failure})", end_name(by_requester)));
+    let nak = fatal.map(|(_, by_requester, failure)| {
+        format!("{}'s {} ({failure})", end_name(by_requester), refusal_name(failure))
+    });
     let then = history.disconnected.map(|closed| match closed.by_requester {
         Some(by_requester) => format!("{}'s {}", end_name(by_requester), closed.how.name()),
         None => closed.how.name().to_owned(),
@@ -298,6 +300,11 @@ fn established(
     }
 }
 
+/// The message by which an end reports a failure.
+const fn refusal_name(failure: Failure) -> &'static str {
+    if let Failure::Terminated { .. } = failure { "Terminate" } else { "NAK" }
+}
+
 /// Reports NAKs and RNR NAKs.
 fn refused(history: &History, report: &mut dyn FnMut(SessionEvent)) {
     for Burst { from, refusal, run } in &history.bursts {
@@ -310,11 +317,9 @@ fn refused(history: &History, report: &mut dyn FnMut(SessionEvent)) {
             Refusal::OutOfSequence => {
                 (Kind::Nak, format!("{} from the {sender}: PSN sequence error", Counted(run.count, "NAK")))
             }
-            Refusal::Failed(failure @ Failure::Terminated { .. }) => {
-                (Kind::Nak, format!("{} from the {sender}: {failure}", Counted(run.count, "Terminate")))
-            }
             Refusal::Failed(failure) => {
-                (Kind::Nak, format!("{} from the {sender}: {failure}", Counted(run.count, "NAK")))
+                let count = Counted(run.count, refusal_name(*failure));
+                (Kind::Nak, format!("{count} from the {sender}: {failure}"))
             }
         };
         let how_long = if run.count > 1 { format!(", in {}", Duration(run.length())) } else { String::new() };

@@ -182,7 +182,9 @@ pub(super) fn sequence(transaction: &Transaction, view: &View<'_>, findings: &mu
     else {
         return;
     };
-    if first.kind == CB_SEQUENCE {
+    // Callbacks of minor version 0 have a connection of their own, on which they are forward calls. If
+    // its setup was not captured, the direction is a guess.
+    if first.kind == CB_SEQUENCE || minor == 0 && !view.holds_start() {
         return;
     }
     let message = format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name());

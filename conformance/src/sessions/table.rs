@@ -312,9 +312,10 @@ impl Slot {
         let frame = |seen: &Use| (seen.call.frame > 0).then_some(seen.call.frame);
         if let Some(jump) = jump.filter(|_| is_known) {
             // The requests in between may have used a connection that was not captured, or have no
-            // reply yet. Only a lower sequence ID shows that they were not sent.
+            // reply yet. Only a lower sequence ID shows that they were not sent, unless the last
+            // request may have been refused.
             let goes_back = step < 0;
-            let basis = if goes_back { Basis::Packets } else { Basis::Lacking };
+            let basis = if goes_back && !unsure { Basis::Packets } else { Basis::Lacking };
             report(&last, jump.before, [jump.frame, goes_back.then_some(request.call.frame)], basis);
             if goes_back {
                 return Slot { last: *request, unsure: true, jump: None, ..self };
@@ -353,7 +354,9 @@ impl Slot {
                 ..self
             },
             _ => {
-                report(request, last.number, [frame(&last), None], Basis::Packets);
+                // A client whose requests are refused may try lower sequence IDs.
+                let basis = if self.unsure { Basis::Lacking } else { Basis::Packets };
+                report(request, last.number, [frame(&last), None], basis);
                 Slot { last: Use { history: request.history, ..last }, unsure: true, ..self }
             }
         }

@@ -183,9 +183,12 @@ pub(super) fn fatal(refused: &Refused, view: &View<'_, Read>, findings: &mut Fin
     };
     // An access error is the responder's own if it advertised that memory. Memory with a reply may be
     // freed after a time (reliable-reply draft, section 4.1.3). An operational error may be its own,
-    // or that of a Send too long for a Receive. The others mean that an RDMA operation was wrong, if
-    // the capture has all messages of the responder, which advertise its memory.
-    let advertised = refused.advertised.filter(|_| failure != Failure::InvalidRequest);
+    // or that of a Send too long for a Receive. An invalid request to advertised memory may exceed a
+    // limit that is not on the wire. The others mean that an RDMA operation was wrong, if the capture
+    // has all messages of the responder, which advertise its memory.
+    let is_invalid = failure == Failure::InvalidRequest;
+    let advertised = refused.advertised.filter(|_| !is_invalid);
+    let is_wrong = refused.is_operation && !(is_invalid && refused.advertised.is_some());
     let (from, psn) = (refused.from, refused.position);
     let (by, message) = match (advertised, failure) {
         (Some((Seen { frame, .. }, false)), _) => (
@@ -208,7 +211,7 @@ pub(super) fn fatal(refused: &Refused, view: &View<'_, Read>, findings: &mut Fin
                  too long for its Receive"
             ),
         ),
-        (None, _) if refused.is_operation && view.is_fully_captured(from) => {
+        (None, _) if is_wrong && view.is_fully_captured(from) => {
             (Some(from.other()), format!("the other end refused {subject}: NAK, {failure}, at PSN {psn}"))
         }
         (None, _) => (None, format!("{subject} was refused: NAK, {failure}, at PSN {psn}")),
@@ -262,18 +265,18 @@ pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &m
         let Some(again) = view.unacknowledged_request(from) else { continue };
         let Retransmission { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
-        // The other end did not receive an earlier request: its sender or the network lost it.
         let expected = view.memory.0.problems[from.other()].expected;
         let expected = expected.filter(|expected| expected.distance(psn) > 0);
         let waits = expected.map(|expected| format!(", while the other end waits for PSN {expected}"));
+        let sender = if from == view.requester { "the Requester" } else { "the Responder" };
         let message = format!(
-            "{} {psn} was retransmitted {times} times within {took} ms and never acknowledged{}",
+            "{} {psn} of {sender} was retransmitted {times} times within {took} ms and never acknowledged{}",
             psn.unit(),
             waits.unwrap_or_default()
         );
-        let by = expected.is_none().then_some(from.other());
+        // The packets, or the acknowledgements, may also be lost on the way.
         findings.add(
-            Finding { by, ..Finding::new(message) }
+            Finding::new(message)
                 .frames(original.into_iter().chain([first.frame, last.frame]))
                 .observed(Value::Count(times.into()))
                 .unless(times < Retransmission::CERTAIN || !view.has_packets_from(from.other())),

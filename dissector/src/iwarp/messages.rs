@@ -93,8 +93,25 @@ pub(super) enum Message<'a> {
     ReadRequest(Seen, Position, u32, ReadRequest),
     /// A piece of a Read Response in the sink's memory, and whether it is the last piece.
     ReadResponse(Placement<'a>, bool),
-    /// A Terminate, and its last packet.
-    Terminate(Seen, Terminate),
+    /// A Terminate, its last packet, and the memory that the terminated operation names.
+    Terminate(Seen, Terminate, Option<MemoryRange>),
+}
+
+/// The memory that the operation terminated by this message names, if the message has its headers (RFC
+/// 5040, section 4.8).
+fn terminated_memory(terminate: Terminate, bytes: &[u8]) -> Option<MemoryRange> {
+    let (_, headers) = terminate.terminated(bytes.get(Terminate::LENGTH..)?);
+    match Header::parse(headers).ok()? {
+        Header::Tagged(header) if header.control.opcode == Opcode::Write => {
+            Some(MemoryRange { rkey: header.stag, address: header.offset, length: 0 })
+        }
+        Header::Untagged(header) if header.control.opcode == Opcode::ReadRequest => {
+            let request = ReadRequest::parse(headers.get(Untagged::LENGTH..)?).ok()?;
+            let ReadRequest { source_stag: rkey, source_offset: address, size: length, .. } = request;
+            Some(MemoryRange { rkey, address, length })
+        }
+        _ => None,
+    }
 }
 
 impl Messages {
@@ -256,7 +273,8 @@ impl Messages {
             Opcode::Terminate => {
                 self.terminated = true;
                 if let Ok(terminate) = Terminate::parse(bytes) {
-                    found(Message::Terminate(piece.seen, terminate));
+                    let memory = terminated_memory(terminate, bytes);
+                    found(Message::Terminate(piece.seen, terminate, memory));
                 }
             }
             // Other opcodes are irregular segments, which were reported already.

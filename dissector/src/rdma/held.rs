@@ -27,8 +27,8 @@ impl HeldDelivery {
             Delivery::Faulty { seen, piece, position, fault } => {
                 (Delivery::Faulty { seen, piece, position, fault }, &[][..])
             }
-            Delivery::Refused { seen, position, refusal, request } => {
-                (Delivery::Refused { seen, position, refusal, request }, &[][..])
+            Delivery::Refused { seen, position, refusal, request, memory } => {
+                (Delivery::Refused { seen, position, refusal, request, memory }, &[][..])
             }
             Delivery::Unplaced { bytes } => (Delivery::Unplaced { bytes }, &[][..]),
             Delivery::Overflow => (Delivery::Overflow, &[][..]),

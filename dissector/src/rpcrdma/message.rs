@@ -262,11 +262,13 @@ fn is_complete(send: &Send<'_>) -> bool {
 }
 
 /// Infers the requester if the CM exchange was not captured: the caller of NFS, or the receiver of
-/// a callback (RFC 8167, section 3.2).
+/// a callback (RFC 8167, section 3.2). Callbacks of NFSv4.0 have a connection of their own (RFC 8267,
+/// section 6.5.1).
 pub(super) fn infer_requester(open: &Open, caller: End, peers: &mut Peers) {
     if peers.requester.is_none()
         && let Some(procedure) = open.transaction.procedure
     {
-        peers.requester = Some(if procedure.is_callback() { caller.other() } else { caller });
+        let is_backward = procedure.is_callback() && open.transaction.details.minor_version != Some(0);
+        peers.requester = Some(if is_backward { caller.other() } else { caller });
     }
 }

@@ -146,7 +146,7 @@ impl Transactions {
 
     /// The packet that completed the message by which end `owner` advertised this memory, and whether
     /// that message is a reply.
-    fn advertised(&self, owner: End, memory: MemoryRange, peers: &Peers) -> Option<(Seen, bool)> {
+    pub(crate) fn advertised(&self, owner: End, memory: MemoryRange, peers: &Peers) -> Option<(Seen, bool)> {
         let target = self.target(peers, owner, memory.rkey, memory.address)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;

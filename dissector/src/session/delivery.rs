@@ -219,11 +219,13 @@ fn deliver(
             let repeated = Repeated { from, seen, first, piece, position, bytes, read_length };
             peers.observe(Observed::Repeated(repeated), report);
         }
-        Delivery::Refused { seen, position, refusal, request } => {
+        Delivery::Refused { seen, position, refusal, request, memory } => {
             let operation = request.and_then(|request| peers.operation_in(request.frame));
             let waits =
                 || request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame));
-            let (is_operation, advertised) = (operation.is_some() || waits(), operation.flatten());
+            let is_operation = operation.is_some() || memory.is_some() || waits();
+            let named = || memory.and_then(|memory| transactions.advertised(from, memory, peers));
+            let advertised = operation.flatten().or_else(named);
             let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);
         }
