@@ -453,6 +453,96 @@ fn a_reply_that_did_not_arrive_ends_no_wait() {
     assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
 }
 
+/// A call without a reply, a later call with one, and a client without work.
+#[test]
+fn idle_client_with_a_waiting_call_is_no_outage() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    world.send(testkit::CLIENT, &getattr(2).0);
+    world.ack(testkit::SERVER);
+    for xid in 3..6 {
+        world.getattr(xid);
+        world.wait(600 * SECOND);
+    }
+    world.getattr(6);
+    let all = events_of(&world);
+    assert_eq!(lost(&world, since), [], "{all:#?}");
+    assert_eq!(all.iter().filter(|event| event.kind == Kind::CallWaited).count(), 1, "{all:#?}");
+    // Both calls wait until the server answers one of them.
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    for xid in [2, 3] {
+        world.send(testkit::CLIENT, &getattr(xid).0);
+        world.ack(testkit::SERVER);
+        world.wait(30 * SECOND);
+    }
+    for xid in [3, 2] {
+        world.send(testkit::SERVER, &getattr(xid).1);
+        world.ack(testkit::CLIENT);
+    }
+    assert_eq!(lost(&world, since), [(0.0, 60.0)], "{:#?}", events_of(&world));
+}
+
+/// A client that closes its connection while a call waits, and does not ask for another one.
+#[test]
+fn a_wait_ends_when_the_client_stops_asking() {
+    for (waits, expected) in [(SECOND / 2, vec![]), (5 * SECOND, vec![(0.0, 5.0)])] {
+        let mut world = World::connected();
+        world.getattr(1);
+        let since = world.now;
+        world.send(testkit::CLIENT, &getattr(2).0);
+        world.ack(testkit::SERVER);
+        world.wait(waits);
+        world.disconnect(testkit::CLIENT);
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.named = None;
+        world.wait(100 * SECOND);
+        world.connections[1].iter_mut().for_each(|end| end.address = [203, 0, 113, end.qpn.0 as u8].into());
+        world.getattr(1001);
+        assert_eq!(lost(&world, since), expected, "{:#?}", events_of(&world));
+    }
+}
+
+/// The server rejects one more connection of a client that it serves.
+#[test]
+fn rejections_beside_working_service_are_no_outage() {
+    let mut world = World::connected();
+    let since = world.now;
+    for attempt in 0..6_u32 {
+        world.on = 0;
+        world.getattr(attempt + 1);
+        world.add([0x31 + attempt, 0], [7_000, 0]);
+        world.req();
+        world.rej(10);
+        world.wait(10 * SECOND);
+    }
+    world.on = 0;
+    world.getattr(9);
+    assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
+}
+
+/// A client without a Receive for the reply refuses all its repetitions.
+#[test]
+fn a_reply_that_was_refused_ends_no_wait() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (call, reply) = getattr(2);
+    let since = world.now;
+    world.send(testkit::CLIENT, &call);
+    world.ack(testkit::SERVER);
+    let psn = world.end(testkit::SERVER).psn;
+    let reply = world.send(testkit::SERVER, &reply);
+    for _ in 0..20 {
+        world.rnr_nak(testkit::CLIENT, psn);
+        world.wait(SECOND);
+        world.again(reply.clone());
+    }
+    world.rnr_nak(testkit::CLIENT, psn);
+    assert_eq!(lost(&world, since), [(0.0, 20.0)], "{:#?}", events_of(&world));
+}
+
 /// A reply after a step of the clock does not show that a call before it was overtaken.
 #[test]
 fn calls_before_a_step_of_the_clock_overtake_none_after_it() {

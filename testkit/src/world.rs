@@ -417,7 +417,8 @@ impl World {
         self.respond(from, psn, 0x20 | 12);
     }
 
-    fn respond(&mut self, from: usize, psn: Psn, syndrome: u8) {
+    /// An Acknowledge at `psn` with this syndrome.
+    pub fn respond(&mut self, from: usize, psn: Psn, syndrome: u8) {
         let aeth = Some(aeth(syndrome));
         self.packet(from, 0x11, psn, Extensions { aeth, ..Extensions::default() }, &[]);
     }

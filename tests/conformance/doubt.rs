@@ -275,6 +275,57 @@ fn long_callback_with_an_outstanding_xid_is_no_reply() {
     }
 }
 
+/// A callback of NFSv4.0 on a connection whose setup was not captured.
+#[test]
+fn callback_of_minor_version_0_needs_no_sequence() {
+    let mut world = World::new();
+    for xid in 1..4 {
+        let call = call_to(xid, [0x4000_0000, 1, 1], "'' 0 7 1 4 #16 0 'handle'");
+        let answer = reply(xid, "0 '' 1 4 0");
+        exchange(&mut world, SERVER, (&message(&msg(xid), &call), &message(&msg(xid), &answer)));
+    }
+    world.disconnect(SERVER);
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+}
+
+/// A NAK for an invalid request to memory that its sender advertised. A limit that is not on the wire
+/// may be the reason.
+#[test]
+fn invalid_request_to_advertised_memory_accuses_no_end() {
+    for (syndrome, by) in [(0x61, None), (0x62, Some(true))] {
+        let mut world = World::connected();
+        world.getattr(1);
+        let memory = segment(0x77, 100, 0x3000);
+        let header = Builder { reads: vec![read_segment(WRITE_POSITION, memory)], ..msg(2) };
+        world.send(CLIENT, &message(&header, &nfs3(2, 7, "'handle' h0 100 2 100")));
+        world.ack(SERVER);
+        let psn = world.read_request(SERVER, memory, 100);
+        world.respond(CLIENT, psn, syndrome);
+        let found = findings(&whole(&world));
+        let fatal: Vec<_> = found.iter().filter(|finding| rule(finding).id == "refusal-fatal").collect();
+        let [finding] = fatal[..] else { panic!("{found:?}") };
+        assert_eq!(finding.by_requester, by, "{finding:?}");
+    }
+}
+
+/// A burst right after the first reply, which grants fewer requests. No earlier grant can apply.
+#[test]
+fn first_grant_limits_the_next_calls() {
+    let mut world = World::connected();
+    world.getattr(1);
+    for xid in 2..40 {
+        world.send(CLIENT, &getattr(xid).0);
+        world.ack(SERVER);
+    }
+    for xid in 2..40 {
+        world.send(SERVER, &getattr(xid).1);
+        world.ack(CLIENT);
+    }
+    world.getattr(40);
+    let found = certain(&whole(&world));
+    assert_eq!(rules(&found).iter().filter(|id| **id == "credit-limit").count(), 6, "{found:?}");
+}
+
 /// An RDMA_DONE has 16 bytes, fewer than any other message. If the capture cut it before rdma_proc,
 /// its length shows no fault.
 #[test]

@@ -333,6 +333,18 @@ fn skipped_sequence_ids_are_inconclusive() {
     assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Inconclusive]);
 }
 
+/// Without replies, requests may have been refused. A client may then try lower sequence IDs.
+#[test]
+fn lower_sequence_ids_without_replies_are_inconclusive() {
+    let mut capture = basic();
+    add_to_call(&mut capture, ACCESS, NUMBER, u32::MAX - 3);
+    assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Certain]);
+    let one_way = mutate::keep(&capture, |packet| packet.source() == CLIENT);
+    let verdicts = verdicts(&one_way, "session-sequence");
+    assert!(!verdicts.is_empty(), "it is reported");
+    assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Inconclusive), "{verdicts:?}");
+}
+
 /// Two connections take turns and only one was captured; and a session with more slots than the
 /// capture shows.
 #[test]

@@ -53,9 +53,18 @@ pub(super) struct Gap {
     pub(super) calls: u64,
     /// The latest call that had its reply when the silence began.
     pub(super) answered: Option<Time>,
+    /// The call whose reply ended the silence.
+    pub(super) ended_by: Option<Time>,
 }
 
 impl Gap {
+    /// Whether a call waited during the silence and after it, although a much later call ended it.
+    /// Then the silence is no loss of service.
+    pub(super) fn passes(&self, call: &Call) -> bool {
+        let is_left = call.reply.is_none_or(|reply| reply.time.since(self.end.time) >= SILENCE);
+        call.is_passed(self.answered) || is_left && call.is_passed(self.ended_by)
+    }
+
     /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`].
     pub(super) fn lost(&self) -> Option<(Time, u64)> {
         let from = self.waiting?.max(self.start.time);
@@ -186,11 +195,14 @@ pub(super) struct Summary {
     /// Whether the capture contains packets from each end, requester first.
     pub(super) captured_ends: [bool; 2],
     pub(super) is_iwarp: bool,
+    /// Whether it is known to carry another protocol than RPC-over-RDMA.
+    pub(super) is_foreign: bool,
 }
 
 impl Summary {
     pub(super) fn of(connection: &Connection) -> Summary {
-        let Connection { requester, responder, port, state, first, last, is_iwarp, .. } = connection;
+        let Connection { requester, responder, port, state, first, last, is_iwarp, is_foreign, .. } =
+            connection;
         let sent = |counts: &Counts| counts.packets > 0;
         Summary {
             requester: requester.address,
@@ -201,6 +213,7 @@ impl Summary {
             last: *last,
             captured_ends: [sent(&requester.sent), sent(&responder.sent)],
             is_iwarp: *is_iwarp,
+            is_foreign: *is_foreign,
         }
     }
 }

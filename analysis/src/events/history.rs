@@ -290,7 +290,7 @@ impl History {
         failing::add(&mut self.failing, transaction, is_lossy);
         let reply = transaction.reply.as_ref().map(|message| message.seen);
         if let Some(reply) = reply {
-            self.replied(reply);
+            self.replied(reply, transaction.call.as_ref().map(|call| call.seen.time));
         }
         let Some(mut call) = call else { return };
         // A call that was sent again has waited since its first transmission.
@@ -347,8 +347,8 @@ impl History {
         }
     }
 
-    /// Takes a reply.
-    fn replied(&mut self, reply: Seen) {
+    /// Takes a reply to a call that was sent at `called`.
+    fn replied(&mut self, reply: Seen, called: Option<Time>) {
         self.first_reply.get_or_insert(reply);
         let last = self.last_reply.replace(reply).unwrap_or(reply);
         if reply.time < last.time {
@@ -366,7 +366,14 @@ impl History {
                 self.gaps.remove(shortest);
             }
         }
-        self.gaps.push(Gap { start: last, end: reply, waiting: None, calls: 0, answered: self.answered });
+        self.gaps.push(Gap {
+            start: last,
+            end: reply,
+            waiting: None,
+            calls: 0,
+            answered: self.answered,
+            ended_by: called,
+        });
     }
 
     /// Counts a call in each silence during which it waited. A call without a reply waits until the
@@ -378,7 +385,8 @@ impl History {
                 break;
             }
             let is_open = reply.is_none_or(|reply| reply.frame >= gap.end.frame);
-            if is_open && !call.is_passed(gap.answered) {
+            let is_long = gap.end.time.since(seen.time) >= SILENCE;
+            if is_open && is_long && !gap.passes(call) {
                 gap.waiting = Some(gap.waiting.map_or(seen.time, |waiting| waiting.min(seen.time)));
                 gap.calls += 1;
             }
@@ -396,9 +404,16 @@ impl History {
     }
 
     /// Whether the requester received nothing at the end, although packets of it arrived: it repeated
-    /// packets that the responder acknowledged.
+    /// packets that the responder acknowledged, or had no Receive posted.
     pub(super) fn is_unheard(&self) -> bool {
-        self.unheard > 1
+        let retry = self.retries[self.requester.other()];
+        let is_refused = |burst: &&Burst| {
+            burst.from == self.requester
+                && matches!(burst.refusal, Refusal::ReceiverNotReady(_))
+                && retry.is_some_and(|retry| burst.run.last.frame > retry.run.first.frame)
+        };
+        let refused: u64 = self.bursts.iter().filter(is_refused).map(|burst| burst.run.count).sum();
+        self.unheard > 1 || refused > 1
     }
 
     /// The calls whose reply may not have arrived: the responder repeated a packet at or before the

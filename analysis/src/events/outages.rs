@@ -99,6 +99,7 @@ pub(super) fn report(
 fn has_failed(one: &Known<'_>, requests: &Requests, end: Time) -> bool {
     let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
     !one.was_established()
+        && !one.summary.is_foreign
         && (one.history.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
             || one.has_unanswered_requests(request_times, end))
 }
@@ -141,8 +142,42 @@ impl Story<'_> {
             }
         }
         if let Some(wait) = wait {
-            self.report(&wait, Until::Reached(self.reached), report);
+            let until = self.asked_until(&wait);
+            self.report(&wait, until, report);
         }
+    }
+
+    /// The end of a wait that no reply ended: the end of the capture, or the last packet of a client
+    /// that closed its connection and did not ask for another one.
+    fn asked_until(&self, wait: &Wait) -> Until {
+        let last = &self.known[*wait.through.last().expect("it has a connection")];
+        let failed = self.failed_during(wait, self.reached.time);
+        let asked = failed.iter().map(|at| self.known[*at].summary.last);
+        match last.history.disconnected {
+            Some(Closed { seen, by_requester: Some(true), .. }) => {
+                self.stopped_at(asked.fold(seen.time, Time::max))
+            }
+            _ => Until::Reached(self.reached),
+        }
+    }
+
+    /// The end of a wait whose client asked last at this time: that time, if it would have asked again
+    /// before the end of the capture.
+    fn stopped_at(&self, asked: Time) -> Until {
+        if self.reached.time.since(asked) <= RECONNECT {
+            return Until::Reached(self.reached);
+        }
+        Until::Reached(Reached { time: asked, is_live: false, ..self.reached })
+    }
+
+    /// Whether another connection to the same port had replies meanwhile.
+    fn is_served(&self, one: &Known<'_>, since: Time, until: Time) -> bool {
+        self.known.iter().any(|other| {
+            let (first, last) = (other.history.first_reply, other.history.last_reply);
+            other.ends() == one.ends()
+                && other.summary.port == one.summary.port
+                && first.zip(last).is_some_and(|(first, last)| first.time < until && since < last.time)
+        })
     }
 
     /// The wait that begins after the last reply of a connection: of its calls without a reply, of
@@ -201,11 +236,12 @@ impl Story<'_> {
             let last_attempt = last.summary.last;
             let until = match made {
                 Some((at, seen)) if seen.time.since(last_attempt) <= RECONNECT => Until::Reply(*seen, *at),
-                None if self.reached.time.since(last_attempt) <= RECONNECT => Until::Reached(self.reached),
-                // The client stopped asking.
-                _ => Until::Reached(Reached { time: last_attempt, is_live: false, ..self.reached }),
+                Some(_) => Until::Reached(Reached { time: last_attempt, is_live: false, ..self.reached }),
+                None => self.stopped_at(last_attempt),
             };
-            self.report(&wait, until, report);
+            if !self.is_served(last, wait.since, until.time()) {
+                self.report(&wait, until, report);
+            }
         };
         for at in indexes {
             let one = &self.known[*at];
