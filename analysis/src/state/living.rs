@@ -129,6 +129,11 @@ impl States {
             if !matches!(old.end, End::Lost | End::Revoked) || context.call.time < old.last.time {
                 return;
             }
+            // A client acknowledges with FREE_STATEID that its state was revoked (RFC 8881, section
+            // 8.5).
+            if old.end == End::Revoked && by == Nfs4::FreeStateid {
+                return;
+            }
             self.table.revive(&key);
         } else if self.table.live(&key).is_none() {
             let mut new = self.lifetime(kind, key.1, key.0, context);

@@ -293,6 +293,10 @@ fn state_refused_by_the_server_has_ended() {
     let mut capture = Capture::new(1);
     capture.mounted().on(OPEN, OPENED).on(READ, "22 0;25 10025").on(READ, READ_DONE).on(CLOSE, CLOSED);
     assert_eq!(capture.ends()[2], (Kind::Open, End::Closed));
+    // FREE_STATEID acknowledges the revocation.
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED).on(READ, "22 0;25 10011").on("45 1 0 0 5", "45 0");
+    assert_eq!(capture.ends()[2], (Kind::Open, End::Revoked));
     // TEST_STATEID of the open and the delegation.
     let mut capture = Capture::new(1);
     capture.mounted().on(OPEN, OPENED).on("55 2 1 0 0 5 1 0 0 6", "55 0 2 0 10087");
