@@ -523,6 +523,26 @@ fn rejections_beside_working_service_are_no_outage() {
     assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
 }
 
+/// A capture of the client's packets that begins after the server has died.
+#[test]
+fn retransmissions_show_an_outage_in_one_direction() {
+    let mut world = World::new();
+    let since = world.now;
+    let call = world.send(testkit::CLIENT, &getattr(2).0);
+    let mut working = world.clone();
+    for _ in 0..8 {
+        world.wait(2 * SECOND);
+        world.again(call.clone());
+    }
+    assert_eq!(lost(&world, since), [(0.0, 16.0)], "{:#?}", events_of(&world));
+    // Replies are not in the capture either.
+    for xid in 3..11 {
+        working.wait(2 * SECOND);
+        working.send(testkit::CLIENT, &getattr(xid).0);
+    }
+    assert_eq!(lost(&working, since), [], "{:#?}", events_of(&working));
+}
+
 /// A client without a Receive for the reply refuses all its repetitions.
 #[test]
 fn a_reply_that_was_refused_ends_no_wait() {

@@ -403,6 +403,12 @@ impl History {
         }
     }
 
+    /// Whether the requester repeated a packet to the end, for longer than [`SILENCE`]. It stops when the
+    /// packet is acknowledged, whether the capture has the acknowledgement or not.
+    pub(super) fn is_retrying(&self) -> bool {
+        self.retries[self.requester].is_some_and(|retry| retry.run.count > 3 && retry.run.length() >= SILENCE)
+    }
+
     /// Whether the requester received nothing at the end, although packets of it arrived: it repeated
     /// packets that the responder acknowledged, or had no Receive posted.
     pub(super) fn is_unheard(&self) -> bool {

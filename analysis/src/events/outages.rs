@@ -474,9 +474,11 @@ fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
     }
 }
 
-/// Whether the capture would show the replies of a connection from this time on.
+/// Whether the capture would show the replies of a connection from this time on, or the requester's
+/// retransmissions show that none came.
 fn shows_silence(one: &Known<'_>, since: Time) -> bool {
     let responder = one.responder();
-    (one.summary.captured_ends[1] || one.history.captured_hosts[responder])
-        && !one.history.lacks(responder, since)
+    one.history.is_retrying()
+        || (one.summary.captured_ends[1] || one.history.captured_hosts[responder])
+            && !one.history.lacks(responder, since)
 }

@@ -130,7 +130,7 @@ impl States {
                 return;
             }
             // A client acknowledges with FREE_STATEID that its state was revoked (RFC 8881, section
-            // 8.5).
+            // 18.38).
             if old.end == End::Revoked && by == Nfs4::FreeStateid {
                 return;
             }
