@@ -209,7 +209,7 @@ fn framed_pieces_match_the_stream() {
                     of_stream.push((piece.framed.sequence, length));
                 }
                 FramedKind::Start(..) => starts += 1,
-                FramedKind::Malformed(_) => panic!("{sample}: {piece:?}"),
+                FramedKind::Indication(_) | FramedKind::Malformed(_) => panic!("{sample}: {piece:?}"),
             }
         };
         let mut engine = Engine::new(Config { report_framed: true, ..Config::default() });

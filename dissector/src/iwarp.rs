@@ -86,5 +86,8 @@ pub fn failure(terminate: Terminate) -> Failure {
 
 /// A TCP segment without further detail.
 const SEGMENT: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "TCP segment" };
+/// An FPDU without a ULPDU.
+const INDICATION: Piece =
+    Piece { operation: Operation::Other, part: rdma::Part::Only, name: "FPDU without a ULPDU" };
 /// An MPA start frame.
 const START: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "MPA start frame" };

@@ -1,11 +1,11 @@
 //! An iWARP connection: consumes the segments of both ends and emits deliveries.
 
 use super::framed::{Framed, Gathered};
-use super::framing::{CrcUse, Framing, Unit};
+use super::framing::{CrcUse, CrcVerdict, Framing, Unit};
 use super::messages::{Message, Messages};
 use super::start::{Judged, Started};
 use super::stream::{Arrival, Next, Stream, Until};
-use super::{Contents, Run, SEGMENT, failure, piece};
+use super::{Contents, INDICATION, Run, SEGMENT, failure, piece};
 use crate::connection::{Counts, FirstFrames};
 use crate::frame::Segment;
 use crate::rdma::{
@@ -207,6 +207,12 @@ impl IwarpConnection {
                 Unit::Piece(piece) => {
                     messages.take(&piece, &mut |message| responses.take(message, deliver));
                 }
+                Unit::Indication(seen, sequence, _, end) => {
+                    if end.crc == CrcVerdict::Bad {
+                        let (position, fault) = (Position::of_sequence(sequence), Fault::Crc);
+                        deliver(from, Delivery::Faulty { seen, piece: INDICATION, position, fault });
+                    }
+                }
                 Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
                 Unit::Cut => {
                     messages.lose(&mut |message| responses.take(message, deliver));
@@ -269,6 +275,12 @@ impl IwarpConnection {
             self.halves.iter_mut().for_each(|half| half.framing.crc = crc);
         }
         for end in End::BOTH {
+            let (half, other) = end.split(&mut self.halves);
+            if let (Some(own), Some(other)) = (&half.started, &other.started)
+                && own.agrees_on_send(other)
+            {
+                half.framing.expect_indication();
+            }
             // Each end requests markers for the direction that it receives.
             let wants = self.halves[end.other()].started.as_ref().map(|it| it.frame.markers);
             let Half { framing, started, limit, .. } = &mut self.halves[end];

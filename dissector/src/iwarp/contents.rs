@@ -31,6 +31,9 @@ pub enum Part {
     Start(Range<usize>, StartFrame),
     /// An FPDU, or the part of it in this segment.
     Fpdu(Fpdu),
+    /// An FPDU without a ULPDU, which is a ready-to-receive indication (RFC 6581, section 9), in the
+    /// segment with its end, and the verdict on its CRC.
+    Indication(Range<usize>, CrcVerdict),
     /// The start of an FPDU whose header ends in a later segment.
     Begun(Range<usize>),
     /// A marker of four bytes that is in no FPDU (RFC 5044, section 4.3). It is shorter if the
@@ -127,6 +130,9 @@ impl Contents {
                     fpdu.crc = Some(ended.crc);
                 }
             }
+            Unit::Indication(_, sequence, _, end) => {
+                parts.push(Part::Indication(at(sequence)..at(end.sequence), end.crc));
+            }
             Unit::Lost | Unit::Cut | Unit::Malformed(..) => {}
         });
         match framing.unfinished() {
@@ -146,7 +152,9 @@ impl Part {
     /// The range of its bytes.
     pub fn place(&self) -> &Range<usize> {
         match self {
-            Part::Start(place, _) | Part::Begun(place) | Part::Marker(place) => place,
+            Part::Start(place, _) | Part::Indication(place, _) | Part::Begun(place) | Part::Marker(place) => {
+                place
+            }
             Part::Fpdu(fpdu) => &fpdu.place,
         }
     }

@@ -27,6 +27,9 @@ pub enum FramedKind {
     Start(StartFrame, Vec<u8>),
     /// An FPDU.
     Fpdu(FramedFpdu),
+    /// An FPDU without a ULPDU, which is a ready-to-receive indication (RFC 6581, section 9): its
+    /// length field, padding and CRC.
+    Indication([u8; 8]),
     /// Length field and control fields of an invalid FPDU. Its real length is unknown.
     Malformed([u8; 4]),
 }
@@ -75,6 +78,9 @@ impl Gathered {
                 self.note(from, Framed { first, sequence: end.wrapping_sub(length), kind });
             }
             Unit::Piece(piece) => self.take_piece(from, &piece),
+            Unit::Indication(first, sequence, bytes, _) => {
+                self.note(from, Framed { first, sequence, kind: FramedKind::Indication(bytes) });
+            }
             Unit::Lost | Unit::Cut => self.close(from),
             Unit::Malformed(first, sequence, fields) => {
                 self.close(from);

@@ -30,6 +30,8 @@ pub(super) struct Framing {
     pub(super) shown: Option<(Seen, bool)>,
     /// Sequence number of the first FPDU, until its first bytes arrive.
     first: Option<u32>,
+    /// The first FPDU may be a ready-to-receive indication without data (RFC 6581, section 9).
+    expects_indication: bool,
     /// It is known whether the stream has markers.
     knows_markers: bool,
     /// Sequence number of the first of the consecutive FPDUs without a marker, while it is unknown
@@ -50,6 +52,8 @@ enum State {
     Searching,
     /// Within an FPDU, or before its first byte.
     Fpdu(Fpdu),
+    /// Within the CRC of an FPDU without a ULPDU.
+    Indication(Fpdu),
 }
 
 /// Whether FPDUs have CRCs.
@@ -91,11 +95,15 @@ struct Fpdu {
     complete: bool,
     /// Its start follows from the previous FPDU, which had no fault, or from the start frame.
     certain: bool,
+    /// It may be a ready-to-receive indication.
+    may_indicate: bool,
 }
 
 impl Fpdu {
     /// Length of the length field and the longest header in bytes.
     const HEAD: usize = LENGTH_FIELD + Untagged::LENGTH;
+    /// Length of an FPDU without a ULPDU in bytes.
+    const EMPTY: usize = fpdu_length(0);
 
     fn new(certain: bool) -> Fpdu {
         Fpdu {
@@ -107,6 +115,7 @@ impl Fpdu {
             field: [0; CRC_LENGTH],
             complete: true,
             certain,
+            may_indicate: false,
         }
     }
 }
@@ -136,6 +145,8 @@ pub(super) struct Origin {
     pub(super) is_certain: bool,
     /// Sequence number of a marker, if the stream has markers.
     pub(super) marker: Option<u32>,
+    /// It may be a ready-to-receive indication.
+    pub(super) may_indicate: bool,
 }
 
 /// A part of the data of an FPDU.
@@ -190,6 +201,9 @@ pub(super) enum Unit<'a> {
     Start(Seen, StartFrame, &'a [u8], u32),
     /// A part of an FPDU.
     Piece(Piece<'a>),
+    /// An FPDU without a ULPDU, which is a ready-to-receive indication: the packet with its first
+    /// byte, the sequence number of that byte, its bytes, and its end.
+    Indication(Seen, u32, [u8; Fpdu::EMPTY], End),
     /// The rest of the current unit cannot be found.
     Lost,
     /// The header of an FPDU is in a captured segment, but the capture lacks those bytes. The units
@@ -245,12 +259,21 @@ impl Framing {
         }
     }
 
-    /// Examines the first bytes after the start frame: either a marker or a length, which is not 0.
+    /// Notes that the first FPDU may be a ready-to-receive indication, unless it has already
+    /// arrived.
+    pub(super) fn expect_indication(&mut self) {
+        self.expects_indication = self.first.is_some();
+    }
+
+    /// Examines the first bytes after the start frame: either a marker or a length. The length is 0
+    /// only in a ready-to-receive indication.
     fn look_for_markers(&mut self, run: &Run<'_>) {
         if self.first.take() == Some(run.sequence)
             && let Some(begun) = run.bytes.first_chunk::<LENGTH_FIELD>()
         {
-            let are_present = *begun == [0; LENGTH_FIELD];
+            let may_be_empty = self.expects_indication && self.markers.is_none();
+            let are_present =
+                *begun == [0; LENGTH_FIELD] && (!may_be_empty || find_marker(run.bytes) == Some(0));
             self.shown = Some((run.seen, are_present));
             self.knows_markers = true;
             self.markers = are_present.then_some(Markers { next: run.sequence, left: 0 });
@@ -374,6 +397,7 @@ impl Framing {
                     self.plain_since = Some(run.sequence);
                 }
                 State::Fpdu(_) => run = self.take_fpdu(run, found),
+                State::Indication(_) => run = self.take_indication(run, found),
             }
             if !self.knows_markers && matches!(self.state, State::Fpdu(Fpdu { first: None, .. })) {
                 return run;
@@ -403,8 +427,14 @@ impl Framing {
             fpdu.head[done..done + piece.bytes.len()].copy_from_slice(piece.bytes);
             fpdu.cover(&piece, self.crc);
             fpdu.done += piece.length;
+            let length = u16::from_be_bytes([fpdu.head[0], fpdu.head[1]]);
+            if fpdu.done as usize == LENGTH_FIELD + padding(0) && length == 0 && self.expects_indication {
+                self.expects_indication = false;
+                self.state = State::Indication(*fpdu);
+                return run.skip(piece.length);
+            }
             if fpdu.done as usize == needed && needed > LENGTH_FIELD + Control::LENGTH {
-                let length = u16::from_be_bytes([fpdu.head[0], fpdu.head[1]]);
+                fpdu.may_indicate = core::mem::take(&mut self.expects_indication);
                 let header = Header::parse(&fpdu.head[LENGTH_FIELD..needed]);
                 let header = header.ok().filter(|header| usize::from(length) >= header.length());
                 // Until it is known that the stream has no markers, a marker may be in the place of
@@ -464,6 +494,32 @@ impl Framing {
         rest
     }
 
+    /// Processes the CRC of an FPDU without a ULPDU. Returns the rest.
+    fn take_indication<'a>(&mut self, run: Run<'a>, found: &mut dyn FnMut(Unit<'_>)) -> Run<'a> {
+        let State::Indication(fpdu) = &mut self.state else { return run };
+        let (seen, sequence) = *fpdu.first.get_or_insert((run.seen, run.sequence));
+        let field = run.limit(Fpdu::EMPTY as u32 - fpdu.done);
+        let at = fpdu.done as usize - (Fpdu::EMPTY - CRC_LENGTH);
+        fpdu.field[at..at + field.bytes.len()].copy_from_slice(field.bytes);
+        fpdu.complete &= field.bytes.len() == field.length as usize;
+        fpdu.done += field.length;
+        let rest = run.skip(field.length);
+        if fpdu.done as usize == Fpdu::EMPTY {
+            let Fpdu { complete, crc, field, head, .. } = *fpdu;
+            let computed = complete.then(|| crc.finish());
+            let crc = self.judge_crc(computed, field);
+            let difference = computed.map_or(0, |it| u32::from_be_bytes(it) ^ u32::from_be_bytes(field));
+            let mut bytes = [0; Fpdu::EMPTY];
+            let (before, after) = bytes.split_at_mut(Fpdu::EMPTY - CRC_LENGTH);
+            before.copy_from_slice(&head[..Fpdu::EMPTY - CRC_LENGTH]);
+            after.copy_from_slice(&field);
+            self.state = State::Fpdu(Fpdu::new(crc != CrcVerdict::Bad));
+            let end = End { sequence: rest.sequence, crc, difference };
+            found(Unit::Indication(seen, sequence, bytes, end));
+        }
+        rest
+    }
+
     /// Judges a CRC. If the use of CRCs is unknown, the first FPDU decides it.
     ///
     /// `computed` is `None` if bytes are missing or CRCs are not used.
@@ -493,11 +549,13 @@ impl Framing {
     pub(super) fn skip(&mut self, from: u32, count: u32, found: &mut dyn FnMut(Unit<'_>)) {
         let bytes = self.markers.as_mut().map_or(count, |markers| markers.skip(from, count));
         let State::Fpdu(fpdu) = &mut self.state else {
-            if matches!(self.state, State::Starting { .. }) {
+            if matches!(self.state, State::Starting { .. } | State::Indication(_)) {
                 self.state = State::Searching;
             }
             return;
         };
+        // The next FPDU is not the first one if that is in the gap.
+        self.expects_indication &= fpdu.first.is_some();
         let known = fpdu.parsed.zip(fpdu.first).filter(|((length, _), _)| {
             // The gap lies within the FPDU.
             fpdu_length(*length) as u32 - fpdu.done >= bytes
@@ -532,7 +590,8 @@ impl Origin {
     ) -> Origin {
         let length = u32::from(ulpdu_length) - header.length() as u32;
         let marker = markers.map(|markers| markers.next);
-        Origin { first, sequence, header, length, is_certain: fpdu.certain, marker }
+        let Fpdu { certain, may_indicate, .. } = *fpdu;
+        Origin { first, sequence, header, length, is_certain: certain, marker, may_indicate }
     }
 
     /// Offset of the data in the FPDU.

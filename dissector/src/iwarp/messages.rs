@@ -249,6 +249,8 @@ impl Messages {
         let position = Position::of_sequence(open.sequence);
         let extent = end.sequence.wrapping_sub(open.sequence);
         match header.control.opcode {
+            // It reports that the initiator is ready, and no layer above RDMAP sees it.
+            opcode if opcode.is_send() && of.may_indicate && open.length == 0 => {}
             opcode if opcode.is_send() => found(Message::Delivery(Delivery::Send(Send {
                 first: open.first,
                 seen: piece.seen,

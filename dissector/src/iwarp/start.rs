@@ -34,6 +34,15 @@ impl Started {
         self.frame.private_data(&self.data).0
     }
 
+    /// Whether this Request and a Reply agree that the initiator may begin with a ready-to-receive
+    /// indication by a Send without data (RFC 6581, section 9).
+    pub(super) fn agrees_on_send(&self, reply: &Started) -> bool {
+        let agrees = |depths: ReadDepths| depths.peer_to_peer && depths.by_send;
+        self.frame.is_request()
+            && !reply.frame.rejected
+            && [self, reply].iter().all(|it| it.depths().is_some_and(agrees))
+    }
+
     /// Sequence number of its first byte.
     pub(super) fn begins(&self) -> u32 {
         self.end.wrapping_sub(StartFrame::LENGTH as u32 + u32::from(self.frame.private_data_length))

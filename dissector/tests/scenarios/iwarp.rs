@@ -141,6 +141,7 @@ impl Wire {
                 let kind = match &it.framed.kind {
                     FramedKind::Start(..) => "start",
                     FramedKind::Fpdu(_) => "FPDU",
+                    FramedKind::Indication(_) => "indication",
                     FramedKind::Malformed(_) => "malformed",
                 };
                 let [source, destination] = [it.source, it.destination].map(number);

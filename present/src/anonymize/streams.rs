@@ -102,6 +102,7 @@ impl Streams {
         let stream = &mut self.streams[index];
         let kind = match &framed.kind {
             FramedKind::Start(frame, data) => Kind::Bytes(start(*frame, data).into()),
+            FramedKind::Indication(bytes) => Kind::Bytes((*bytes).into()),
             FramedKind::Malformed(fields) => Kind::Bytes((*fields).into()),
             FramedKind::Fpdu(fpdu) => {
                 let front = front(values, fpdu, piece.speaks_rpc);

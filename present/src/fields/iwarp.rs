@@ -64,6 +64,7 @@ pub(super) fn segment(
         fields.push(match part {
             Part::Start(_, frame) => shown.start_frame(frame, place),
             Part::Fpdu(fpdu) => shown.fpdu(fpdu, place),
+            Part::Indication(whole, crc) => shown.indication(whole, *crc, place),
             Part::Begun(_) => Field::new("FPDU", "begins here; its header ends in a later segment", place),
             Part::Marker(_) => {
                 let children = by_layout(MARKER, &bytes[..place.end], place.start, |_, _| None);
@@ -82,6 +83,16 @@ pub(super) fn segment(
     let cut = u64::from(segment.payload_length) - segment.payload.len() as u64;
     if cut > 0 {
         fields.push(Field::known("cut", format!("{cut} more bytes were on the wire")));
+    }
+}
+
+/// The description of a CRC.
+fn verdict_on(crc: CrcVerdict) -> &'static str {
+    match crc {
+        CrcVerdict::Good => "right",
+        CrcVerdict::Bad => "wrong: a receiver ends the connection",
+        CrcVerdict::Unused => "not used",
+        CrcVerdict::Unverifiable => "not verifiable from what was captured",
     }
 }
 
@@ -170,12 +181,7 @@ impl Shown<'_> {
         let length = fpdu.place.len();
         match fpdu.crc {
             Some(verdict) => {
-                let verdict = match verdict {
-                    CrcVerdict::Good => "right",
-                    CrcVerdict::Bad => "wrong: a receiver ends the connection",
-                    CrcVerdict::Unused => "not used",
-                    CrcVerdict::Unverifiable => "not verifiable from what was captured",
-                };
+                let verdict = verdict_on(verdict);
                 let field = length.saturating_sub(CRC_LENGTH)..length;
                 let field = fpdu.place.start + field.start..fpdu.place.start + field.end;
                 let padding = self.place(&(fpdu.data.end.min(field.start)..field.start));
@@ -202,6 +208,13 @@ impl Shown<'_> {
             }
         }
         Field::new("FPDU", value, place).with(children)
+    }
+
+    /// An FPDU without a ULPDU, of which this segment has the end.
+    fn indication(&self, whole: &Range<usize>, crc: CrcVerdict, place: Range<usize>) -> Field {
+        let at = whole.end.saturating_sub(CRC_LENGTH).max(whole.start);
+        let crc = Field::new("CRC", verdict_on(crc), self.place(&(at..whole.end)));
+        Field::new("FPDU", "without a ULPDU: the initiator is ready to receive", place).with(vec![crc])
     }
 
     /// The length field and the header of the DDP segment. The fields have no bytes if they are in

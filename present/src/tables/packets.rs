@@ -136,6 +136,13 @@ impl fmt::Display for Parts<'_> {
                     }
                     continue;
                 }
+                Part::Indication(_, crc) => {
+                    f.write_str("ready to receive, 0 bytes")?;
+                    if *crc == CrcVerdict::Bad {
+                        write!(f, " {}", style.red("bad CRC"))?;
+                    }
+                    continue;
+                }
                 Part::Begun(_) => {
                     f.write_str("an FPDU begins")?;
                     continue;

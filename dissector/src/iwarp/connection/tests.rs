@@ -502,3 +502,92 @@ fn start_frame_at_new_position_begins_a_new_connection() {
     pair.finish();
     assert_eq!(pair.connection.unsure(A), 2);
 }
+
+/// A connection after start frames of revision 2 in packets 1 and 2, with these flags and control
+/// flags (RFC 6581, section 9). FPDUs start at 24.
+fn enhanced(flags: [u8; 2], control: [u8; 2]) -> Pair {
+    let mut pair = Pair::new();
+    for (end, of) in [A, B].into_iter().zip(0..) {
+        pair.feed(end, &start(end, 0x10 | flags[of], 2, &[control[of], 1, 0, 1]));
+    }
+    pair
+}
+
+/// The control flags A and B.
+const BY_SEND: u8 = 0xc0;
+
+/// RFC 6581, section 9: if both ends set A and B, the initiator may begin with a Send of no bytes.
+/// It has a message number, but it is no message.
+#[test]
+fn send_without_data_indicates_readiness() {
+    let mut pair = enhanced([0; 2], [BY_SEND; 2]);
+    pair.feed(A, &send(1, b""));
+    pair.feed(A, &send(2, b"abcd"));
+    pair.feed(A, &send(3, b""));
+    pair.feed(B, &send(1, b""));
+    pair.check([
+        "A send 48+28, [4, 4], \"abcd\" of 4",
+        "A send 76+24, [5, 5], \"\" of 0",
+        "B send 24+24, [6, 6], \"\" of 0",
+    ]);
+    // Only if both ends agree to it, and only at the beginning.
+    for control in [[BY_SEND, 0x80], [0x80, BY_SEND], [0x40, BY_SEND]] {
+        let mut pair = enhanced([0; 2], control);
+        pair.feed(A, &send(1, b""));
+        pair.check(["A send 24+24, [3, 3], \"\" of 0"]);
+    }
+    let mut pair = enhanced([0; 2], [BY_SEND; 2]);
+    pair.lose(A, 24);
+    pair.feed(A, &send(2, b""));
+    pair.finish();
+    pair.check(["A missing 1", "A send 48+24, [3, 3], \"\" of 0"]);
+}
+
+/// The length field of the indication without a ULPDU is no marker.
+#[test]
+fn fpdu_without_ulpdu_indicates_readiness() {
+    for size in [1, 2, 3, 4, 5, 8, 9, 36] {
+        let mut pair = enhanced([0; 2], [BY_SEND; 2]);
+        let stream = [fpdu(b""), send(1, b"abcd")].concat();
+        stream.chunks(size).for_each(|piece| pair.feed(A, piece));
+        let frames = [3 + 8 / size, 2 + stream.len().div_ceil(size)];
+        pair.check([&format!("A send 32+28, {frames:?}, \"abcd\" of 4")]);
+    }
+    // A marker precedes it.
+    let mut pair = enhanced([0, 0x80], [BY_SEND; 2]);
+    pair.feed(A, &[&[0; 4][..], &fpdu(b"")].concat());
+    pair.feed(A, &send(1, b"abcd"));
+    pair.check(["A send 36+28, [4, 4], \"abcd\" of 4"]);
+    // Markers that B did not ask for are found all the same.
+    let mut pair = enhanced([0; 2], [BY_SEND; 2]);
+    pair.feed(A, &[&[0; 4][..], &send(1, b"abcd")].concat());
+    pair.check([
+        "A send 28+28, [3, 3], \"abcd\" of 4",
+        "A faulty TCP segment 24, #3, Markers { found: true }",
+    ]);
+}
+
+/// An FPDU without a ULPDU is invalid in any other place.
+#[test]
+fn fpdu_without_ulpdu_is_invalid_without_an_agreement() {
+    let mut later = enhanced([0; 2], [BY_SEND; 2]);
+    later.feed(A, &send(1, b"abcd"));
+    later.feed(A, &[fpdu(b""), send(2, b"efgh")].concat());
+    later.check(["A send 24+28, [3, 3], \"abcd\" of 4", "A faulty TCP segment 52, #4, Segment"]);
+    let mut of_responder = enhanced([0; 2], [BY_SEND; 2]);
+    of_responder.feed(B, &[fpdu(b""), send(1, b"efgh")].concat());
+    of_responder.check([
+        "B faulty TCP segment 28, #3, Segment",
+        "B faulty TCP segment 24, #3, Markers { found: true }",
+    ]);
+}
+
+#[test]
+fn crc_of_fpdu_without_ulpdu_is_checked() {
+    for (crc, expected) in [(0x48u32, None), (0x49, Some("A faulty FPDU without a ULPDU 24, #3, Crc"))] {
+        let mut pair = enhanced([0x40; 2], [BY_SEND; 2]);
+        // The CRC32C of four zero bytes.
+        pair.feed(A, &[0, 0, 0, 0, 0xc7, 0x4b, 0x67, crc as u8]);
+        assert_eq!(pair.events.pop().as_deref(), expected);
+    }
+}

@@ -189,3 +189,14 @@ fn repeated_bytes_are_in_no_part() {
     let empty = run(&[], 32);
     assert_eq!(Contents::new(&framing, expected, &empty).parts_of(empty), []);
 }
+
+/// RFC 6581, section 9: an FPDU without a ULPDU, then a Send.
+#[test]
+fn indication_without_ulpdu_is_a_part() {
+    let mut framing = started(false);
+    framing.expect_indication();
+    let stream = [&[0; 8][..], &send(1, b"first")].concat();
+    let parts = cut(&mut framing, &stream, &[]).remove(0);
+    assert_eq!(parts[0], Part::Indication(0..8, CrcVerdict::Unused));
+    assert_eq!((parts.len(), &fpdu(&parts[1]).place), (2, &(8..40)));
+}

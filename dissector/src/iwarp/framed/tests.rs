@@ -18,6 +18,7 @@ fn units(pair: &mut Pair, begins: [u32; 2]) -> Vec<String> {
                 let front = String::from_utf8_lossy(&front);
                 format!("{} {front:?} of {length}, {crc:?}", header.control().opcode.name())
             }
+            FramedKind::Indication(bytes) => format!("indication {bytes:x?}"),
             FramedKind::Malformed(fields) => format!("malformed {fields:x?}"),
         };
         format!("{from:?} {} #{}, {contents}", sequence.wrapping_sub(begins[from]), first.frame)
@@ -151,4 +152,14 @@ fn held_units_are_bounded() {
     assert_eq!(pair.connection.take_framed().len(), 1 << 16);
     pair.feed(A, &fpdus);
     assert_eq!(pair.connection.take_framed().len(), 1000);
+}
+
+#[test]
+fn indication_without_ulpdu_is_a_unit() {
+    let mut pair = Pair::new();
+    for end in [A, B] {
+        pair.feed(end, &start(end, 0x10, 2, &[0xc0, 1, 0, 1]));
+    }
+    pair.feed(A, &[0, 0, 0, 0, 1, 2, 3, 4]);
+    assert_eq!(units(&mut pair, BEGINS)[2], "First 24 #3, indication [0, 0, 0, 0, 1, 2, 3, 4]");
 }

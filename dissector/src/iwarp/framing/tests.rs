@@ -16,6 +16,7 @@ struct Found {
     fpdus: Vec<(u32, Vec<u8>, bool)>,
     data: Vec<u8>,
     starts: Vec<(StartFrame, Vec<u8>)>,
+    indications: usize,
     lost: usize,
     malformed: usize,
 }
@@ -36,6 +37,7 @@ impl Found {
                     ));
                 }
             }
+            Unit::Indication(..) => self.indications += 1,
             Unit::Lost | Unit::Cut => self.lost += 1,
             Unit::Malformed(..) => self.malformed += 1,
         }

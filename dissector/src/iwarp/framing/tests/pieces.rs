@@ -37,6 +37,7 @@ fn event(unit: Unit<'_>) -> Event {
             end: it.end.map(|end| (at(end.sequence), end.crc)),
         },
         Unit::Lost | Unit::Cut => Event::Lost,
+        Unit::Indication(..) => panic!("no indication is expected"),
         Unit::Malformed(_, sequence, fields) => Event::Malformed(at(sequence), fields),
     }
 }
