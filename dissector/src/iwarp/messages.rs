@@ -279,6 +279,8 @@ impl Messages {
                     found(Message::Terminate(piece.seen, terminate, memory));
                 }
             }
+            // The end that asked for the atomic operation is at fault.
+            Opcode::AtomicResponse => {}
             // Other opcodes are irregular segments, which were reported already.
             _ if Header::Untagged(*header).is_regular() => fault(piece, Fault::Foreign, found),
             _ => {}
