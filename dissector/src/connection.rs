@@ -381,7 +381,7 @@ pub struct FirstFrames {
     pub repeated_packet: Option<u64>,
     /// See [`Counts::reordered_packets`].
     pub reordered_packet: Option<u64>,
-    /// Packet with a bad ICRC.
+    /// See [`Counts::bad_icrc`].
     pub bad_icrc: Option<u64>,
     /// Packet that is no CM message and has no bad ICRC.
     pub sound: Option<u64>,
@@ -428,8 +428,8 @@ pub struct Counts {
     pub unmatched_placements: u64,
     /// Sends that are not RPC-over-RDMA messages.
     pub other_sends: u64,
-    /// Packets with a bad ICRC, or TCP segments of iWARP with a bad checksum. No other count
-    /// includes them.
+    /// Packets with a bad ICRC, or TCP segments of iWARP with a bad checksum, which no other count
+    /// includes; and FPDUs of iWARP with a bad CRC.
     pub bad_icrc: u64,
     /// Packets with FECN, BECN or the ECN mark "congestion experienced".
     pub congestion_marks: u64,

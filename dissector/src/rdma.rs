@@ -53,6 +53,11 @@ pub enum Delivery<'a> {
         /// Number of packets.
         packets: u32,
     },
+    /// Data with a wrong CRC, which their receiver drops.
+    Damaged {
+        /// The packet with the CRC.
+        seen: Seen,
+    },
     /// The numbering jumped by more than the window, so the number of missing packets is unknown.
     Restarted,
     /// A packet that was seen before.
@@ -101,7 +106,9 @@ impl Delivery<'_> {
             Delivery::Write(placement) | Delivery::ReadResponse(placement) => Some(placement.seen),
             Delivery::ReadRequest(request) => Some(request.seen),
             Delivery::Repeated(repetition) => Some(repetition.seen),
-            Delivery::Faulty { seen, .. } | Delivery::Refused { seen, .. } => Some(*seen),
+            Delivery::Damaged { seen } | Delivery::Faulty { seen, .. } | Delivery::Refused { seen, .. } => {
+                Some(*seen)
+            }
             Delivery::Missing { .. }
             | Delivery::Restarted
             | Delivery::Unplaced { .. }
@@ -109,14 +116,18 @@ impl Delivery<'_> {
         }
     }
 
-    /// Whether it is a request to the other end, or a gap that may contain one.
+    /// Whether it is a request to the other end, or a gap or damaged data that may contain one.
     ///
     /// The layer above must process these in the order in which they are delivered.
     #[inline]
     pub fn is_request(&self) -> bool {
         matches!(
             self,
-            Delivery::Send(_) | Delivery::Write(_) | Delivery::ReadRequest(_) | Delivery::Missing { .. }
+            Delivery::Send(_)
+                | Delivery::Write(_)
+                | Delivery::ReadRequest(_)
+                | Delivery::Missing { .. }
+                | Delivery::Damaged { .. }
         )
     }
 }

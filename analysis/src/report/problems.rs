@@ -307,6 +307,11 @@ impl Problems {
             0 => "message{s} whose end is missing from the capture",
             _ => "message{s} whose end is missing from the capture: the snap length cut packets",
         };
+        // Without missing packets, only damaged data may contain a reply.
+        let (hidden_group, hidden_words) = match (sent.missing_packets, self.damaged.count) {
+            (0, 1..) => (Transactions, "call{s} without a reply, which may be in data with a wrong checksum or CRC"),
+            _ => (Capture, "call{s} without a reply, which may be among the packets missing from the capture"),
+        };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
             (Transactions, "no-reply", lacking.no_reply, "call{s} without a reply when the connection ended or the capture had gone on for long"),
@@ -324,7 +329,7 @@ impl Problems {
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packet{s} sent again"),
             (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packet{s} received out of order: reordered, or lost before the capture point and sent again"),
             (bad_icrc_group, "bad-icrc", bad_icrc, bad_icrc_words),
-            (Transport, "bad-checksum", self.damaged, "TCP segment{s} with a wrong checksum, ignored"),
+            (Transport, "bad-checksum", self.damaged, "TCP segment{s} with a wrong checksum or CRC, ignored"),
             // The snap length may have cut off the chunks that advertise the memory.
             (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "{RDMA Read or Write|RDMA Reads and Writes} of memory that no open transaction advertised"),
             (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read response{s} without a captured request"),
@@ -332,7 +337,7 @@ impl Problems {
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packet{s}"),
             (Capture, "spoiled-end", spoiled, "packet{s} with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
             (Capture, "damaged-end", self.damaged_end, "TCP segment{s} with a wrong checksum, from an end that sent no others: changed after capture? See --no-icrc"),
-            (Capture, "hidden-reply", lacking.hidden_reply, "call{s} without a reply, which may be among the packets missing from the capture"),
+            (hidden_group, "hidden-reply", lacking.hidden_reply, hidden_words),
             (Capture, "one-direction", one_way_calls, "call{s} captured in one direction only; {its reply is|their replies are} not in the capture"),
             (Capture, "one-direction-replies", one_way_replies, "repl{y|ies} captured in one direction only; {its call is|their calls are} not in the capture"),
             (Capture, "sealed-reply", self.sealed, "encrypted repl{y|ies} (krb5p): status unknown"),

@@ -211,6 +211,7 @@ impl IwarpConnection {
                     if end.crc == CrcVerdict::Bad {
                         let (position, fault) = (Position::of_sequence(sequence), Fault::Crc);
                         deliver(from, Delivery::Faulty { seen, piece: INDICATION, position, fault });
+                        deliver(from, Delivery::Damaged { seen });
                     }
                 }
                 Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),

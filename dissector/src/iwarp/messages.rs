@@ -184,12 +184,12 @@ impl Messages {
         }
         if piece.end.is_some_and(|end| end.crc == CrcVerdict::Bad) {
             fault(piece, Fault::Crc, found);
-            // A receiver drops the FPDU and ends the connection (RFC 5044, section 8). So it is
-            // treated as missing, including its message number.
+            // A receiver drops the FPDU and ends the connection (RFC 5044, section 8). Its message
+            // number is as doubtful as its data.
             self.open = None;
             self.tagged = None;
             self.numbers = [None; 4];
-            return found(Message::Delivery(Delivery::Missing { packets: 1 }));
+            return found(Message::Delivery(Delivery::Damaged { seen: piece.seen }));
         }
         match header {
             Header::Untagged(header) => self.take_untagged(&header, piece, found),

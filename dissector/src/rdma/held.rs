@@ -22,6 +22,7 @@ impl HeldDelivery {
             }
             Delivery::ReadRequest(request) => (Delivery::ReadRequest(request), &[][..]),
             Delivery::Missing { packets } => (Delivery::Missing { packets }, &[][..]),
+            Delivery::Damaged { seen } => (Delivery::Damaged { seen }, &[][..]),
             Delivery::Restarted => (Delivery::Restarted, &[][..]),
             Delivery::Repeated(repetition) => (Delivery::Repeated(repetition), &[][..]),
             Delivery::Faulty { seen, piece, position, fault } => {

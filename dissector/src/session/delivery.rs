@@ -211,6 +211,15 @@ fn deliver(
                 peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
+        Delivery::Damaged { seen } => {
+            counts.bad_icrc += 1;
+            ends[from].first_frames.bad_icrc.get_or_insert(seen.frame);
+            // The capture has them, but what they were is as unknown as if it had not.
+            peers.lack(1, transactions.now);
+            if transactions.observes() {
+                peers.observe(Observed::Missing(Missing { from, packets: 1 }), report);
+            }
+        }
         // No observers.
         Delivery::Repeated(_) | Delivery::Refused { .. } | Delivery::Restarted
             if !transactions.observes() => {}

@@ -14,6 +14,7 @@ use rdmascope_dissector::role::Role;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_testkit::messages::*;
 use rdmascope_testkit::world::{CLIENT, SERVER};
+use rdmascope_wire::mpa::Crc;
 use std::net::Ipv4Addr;
 
 const FIN: u8 = 0x01;
@@ -677,4 +678,33 @@ fn reused_ports_begin_a_new_connection() {
     let repeated = [report.one().requester, report.one().responder].map(|end| end.sent.repeated_packets);
     assert_eq!(repeated, [1, 1]);
     assert_eq!(report.announced.len(), 4);
+}
+
+/// An FPDU with a wrong CRC is in the capture, but its receiver drops it (RFC 5044, section 8).
+#[test]
+fn fpdu_with_wrong_crc_is_not_missing() {
+    let mut wire = Wire::new([40_000, 20_049]);
+    for from in [CLIENT, SERVER] {
+        wire.segment(from, ACK, &start(from, 0x40, 1, &[]));
+    }
+    for (xid, damage) in [(1, 0), (2, 1)] {
+        let (call, answer) = getattr(xid);
+        for (from, message, damage) in [(CLIENT, call, 0), (SERVER, answer, damage)] {
+            let mut fpdu = wire.fpdu(from, &message);
+            let (covered, field) = fpdu.split_at_mut(message.len().next_multiple_of(4) + 20);
+            let mut crc = Crc::default();
+            crc.update(covered);
+            field.copy_from_slice(&crc.finish());
+            field[0] ^= damage;
+            wire.segment(from, ACK, &fpdu);
+        }
+    }
+    let report = wire.run();
+    let responder = &report.one().responder;
+    assert_eq!((responder.sent.bad_icrc, responder.sent.missing_packets), (1, 0));
+    assert_eq!(responder.first_frames.bad_icrc, Some(6));
+    assert_eq!(report.one().requester.sent.bad_icrc, 0);
+    // The damaged data may be the reply, so its absence proves nothing.
+    let outcomes: Vec<_> = report.transactions.iter().map(|it| (it.outcome, it.capture_gap)).collect();
+    assert_eq!(outcomes, [(Outcome::Completed, false), (Outcome::CutOff, true)]);
 }

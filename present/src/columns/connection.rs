@@ -477,8 +477,8 @@ static COUNTS: Columns<Counts> = {
             C::new(
                 "bad_icrc",
                 U64(|sent| Some(sent.bad_icrc)),
-                "Packets with a bad ICRC, or iWARP segments with a bad TCP checksum. No other field counts \
-                 them.",
+                "Packets with a bad ICRC, or iWARP segments with a bad TCP checksum, which no other field \
+                 counts; FPDUs with a bad CRC.",
             ),
             C::new(
                 "congestion_marks",

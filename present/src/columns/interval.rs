@@ -76,7 +76,7 @@ pub static TRANSPORT: Columns<Transport> = {
             C::new(
                 "bad_icrc",
                 U64(|sent| Some(sent.bad_icrc)),
-                "Packets with a bad ICRC, or iWARP segments with a bad TCP checksum.",
+                "Packets with a bad ICRC; iWARP segments with a bad TCP checksum, and FPDUs with a bad CRC.",
             ),
             C::new(
                 "congestion_marks",

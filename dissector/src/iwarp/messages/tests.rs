@@ -417,7 +417,7 @@ fn fpdu_with_wrong_crc_is_dropped() {
     pair.check([
         "A send 20+28, [3, 3], \"abcd\" of 4",
         "A faulty Send 48, #4, Crc",
-        "A missing 1",
+        "A damaged #4",
         "A send 76+28, [5, 5], \"ijkl\" of 4",
     ]);
     // Its length may be wrong: the next start is inside another FPDU, so the one after that is
@@ -428,7 +428,7 @@ fn fpdu_with_wrong_crc_is_dropped() {
     let mut longer = send_with_crc(1, b"abcd");
     longer[1] += 4;
     pair.feed(A, &[longer, send_with_crc(2, b"efgh"), send_with_crc(3, b"ijkl")].concat());
-    pair.check(["A faulty Send 20, #3, Crc", "A missing 1", "A send 76+28, [3, 3], \"ijkl\" of 4"]);
+    pair.check(["A faulty Send 20, #3, Crc", "A damaged #3", "A send 76+28, [3, 3], \"ijkl\" of 4"]);
     // The same after a gap. By the start frames, no marker can be in the place of an FPDU.
     let mut pair = Pair::new();
     pair.feed(A, &start(A, 0x40, 1, b""));
@@ -441,6 +441,6 @@ fn fpdu_with_wrong_crc_is_dropped() {
         "A missing 1",
         "A send 48+28, [3, 3], \"abcd\" of 4",
         "A faulty Send 76, #4, Crc",
-        "A missing 1",
+        "A damaged #4",
     ]);
 }

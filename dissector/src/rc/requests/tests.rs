@@ -34,6 +34,7 @@ fn keep(delivery: Delivery<'_>) -> Option<Got> {
         Delivery::Unplaced { bytes } => Got::Unplaced(bytes),
         Delivery::Repeated(_) | Delivery::Faulty { .. } | Delivery::Restarted => return None,
         Delivery::Refused { .. } | Delivery::ReadResponse(_) => unreachable!("no request"),
+        Delivery::Damaged { .. } => unreachable!("no CRC of its own"),
         Delivery::Overflow => Got::Overflow,
     })
 }
