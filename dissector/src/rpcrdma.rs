@@ -89,7 +89,7 @@ pub(crate) struct Transactions {
     kept: usize,
     /// RDMA Writes to memory that no call in the capture advertised.
     unclaimed: Unclaimed,
-    /// Number of their packets that replies claimed since the last [`Transactions::take_claimed`].
+    /// Number of them that replies claimed since the last [`Transactions::take_claimed`].
     claimed: u64,
     begun: u64,
     reported: u64,

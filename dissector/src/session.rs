@@ -106,6 +106,9 @@ pub(crate) struct SessionEnd {
     /// capture may have one direction only.
     alone: bool,
     counts: Counts,
+    /// The last RDMA Write and the last response of this end that are counted as unmatched: the
+    /// position of their first packets.
+    unmatched: [Option<Position>; 2],
     replayed: Replayed,
     /// First packets of several kinds, except those that the transport notes.
     pub first_frames: FirstFrames,
@@ -125,6 +128,7 @@ impl SessionEnd {
             acknowledgements: Acknowledgements::default(),
             alone: false,
             counts: Counts::default(),
+            unmatched: [None; 2],
             replayed: Replayed::default(),
             first_frames: FirstFrames::default(),
         }

@@ -160,7 +160,7 @@ impl Transactions {
         }
     }
 
-    /// Returns and resets the number of kept packets that a transaction has claimed.
+    /// Returns and resets the number of kept RDMA Writes that a transaction has claimed.
     pub(crate) fn take_claimed(&mut self) -> u64 {
         core::mem::take(&mut self.claimed)
     }
@@ -202,10 +202,14 @@ impl Transactions {
         };
         let unclaimed = core::mem::take(&mut self.unclaimed);
         let found = unclaimed.of(peers.connection(), caller, is_wanted);
-        let (packets, bytes) = found
-            .fold((0, 0), |(packets, bytes), placement| (packets + 1, bytes + u64::from(placement.length)));
+        let (mut writes, mut bytes, mut last) = (0, 0, None);
+        for placement in found {
+            // The packets of an end are kept in the order of its RDMA Writes.
+            writes += u64::from(last.replace(placement.first) != Some(placement.first));
+            bytes += u64::from(placement.length);
+        }
         let returned: u64 = written.clone().map(|segment| u64::from(segment.length)).sum();
-        if packets > 0 && (bytes >= returned || !unclaimed.forgot) {
+        if writes > 0 && (bytes >= returned || !unclaimed.forgot) {
             let open = &mut self.slots[slot.index as usize];
             for (index, chunk) in reply.write_chunks.iter().enumerate() {
                 open.advertise(Part::WriteChunk(saturate(index)), false, &chunk.segments, false);
@@ -216,7 +220,7 @@ impl Transactions {
             for placement in unclaimed.of(peers.connection(), caller, is_wanted) {
                 self.place_by_reply(slot, &placement, caller, report);
             }
-            self.claimed += packets;
+            self.claimed += writes;
             self.reweigh(slot);
         }
         self.unclaimed = unclaimed;

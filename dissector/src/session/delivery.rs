@@ -149,6 +149,14 @@ fn note_foreign(placement: &Placement<'_>, peers: &Peers, transactions: &mut Tra
     }
 }
 
+/// Whether an operation is not yet counted as unmatched. `last` is the position of the last one of
+/// its end that is.
+#[cold]
+fn begins_operation(placement: &Placement<'_>, last: &mut Option<Position>) -> bool {
+    let Placement { position, first, .. } = *placement;
+    last.replace(first) != Some(first) || position == first
+}
+
 /// Delivers an operation of end `from` to RPC-over-RDMA.
 #[inline]
 fn deliver(
@@ -162,7 +170,7 @@ fn deliver(
     if peers.number().is_none() && may_cause_event(&delivery, peers) {
         transactions.number(peers);
     }
-    let counts = &mut ends[from].counts;
+    let SessionEnd { counts, unmatched, .. } = &mut ends[from];
     match delivery {
         Delivery::Send(send) => {
             counts.sends += 1;
@@ -177,7 +185,7 @@ fn deliver(
             counts.written_bytes += u64::from(placement.length);
             counts.writes += u64::from(placement.position == placement.first);
             if !transactions.place(&placement, false, from.other(), peers, report) {
-                counts.unmatched_placements += 1;
+                counts.unmatched_placements += u64::from(begins_operation(&placement, &mut unmatched[0]));
                 transactions.keep_unclaimed(&placement, from.other(), peers);
                 note_foreign(&placement, peers, transactions);
             }
@@ -199,7 +207,7 @@ fn deliver(
             if placement.repeated {
                 ends[from].replayed.note(&placement);
             } else if !placed {
-                counts.unmatched_placements += 1;
+                counts.unmatched_placements += u64::from(begins_operation(&placement, &mut unmatched[1]));
                 note_foreign(&placement, peers, transactions);
             }
         }
@@ -242,7 +250,8 @@ fn deliver(
         Delivery::Faulty { seen, piece, position, fault } => {
             observe_fault(from, (seen, piece, position, fault), peers, report);
         }
-        Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
+        // The capture lacks the packet that names the memory, and counts it as missing.
+        Delivery::Unplaced { .. } => {}
         Delivery::Overflow => {
             let connection = peers.connection();
             report(Event::Eviction(Eviction::HeldPackets { connection }));

@@ -201,20 +201,21 @@ fn dropped_packets_give_unanswered_call_a_capture_gap() {
     }
 }
 
-/// A READ of memory that was not advertised: each packet of the response is unmatched.
+/// READs of memory that was not advertised are counted, however many packets their responses have.
 #[test]
-fn read_responses_to_unadvertised_memory_are_unmatched() {
+fn reads_of_unadvertised_memory_are_unmatched() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     world.send(SERVER, &getattr(1).1);
     world.read(SERVER, segment(9, 600, 0x1000), &data(600));
+    world.read(SERVER, segment(9, 10, 0x1000), &data(10));
     world.wait(3_000_000);
     world.send(CLIENT, &getattr(2).0);
     world.send(SERVER, &getattr(2).1);
     let connection = world.run().connections[0].clone();
     let ends = [&connection.requester, &connection.responder];
-    assert_eq!(ends.map(|end| end.sent.unmatched_placements), [3, 0]);
-    assert_eq!(ends.map(|end| (end.sent.read_requests, end.sent.read_response_bytes)), [(0, 600), (1, 0)]);
+    assert_eq!(ends.map(|end| end.sent.unmatched_placements), [2, 0]);
+    assert_eq!(ends.map(|end| (end.sent.read_requests, end.sent.read_response_bytes)), [(0, 610), (2, 0)]);
 }
 
 /// The same packet after an LRH (IBTA volume 1, section 7.7), with a variant CRC at its end; and

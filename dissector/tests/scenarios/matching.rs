@@ -40,14 +40,15 @@ fn rkey_and_offset_may_be_reused_by_next_call() {
 }
 
 #[test]
-fn write_to_memory_of_ended_call_is_unmatched() {
+fn writes_to_memory_of_ended_call_are_unmatched() {
     let mut world = World::connected();
     read(&mut world, 1, 1000);
+    world.write(SERVER, segment(7, 1000, 0x1000), &data(1000));
     world.write(SERVER, segment(7, 1000, 0x1000), &data(10));
     let report = world.run();
     assert_complete(report.one());
     assert_eq!(report.one().timing.written_bytes, 1000);
-    assert_eq!(report.connections[0].responder.sent.unmatched_placements, 1);
+    assert_eq!(report.connections[0].responder.sent.unmatched_placements, 2, "of four packets and of one");
 }
 
 #[test]
