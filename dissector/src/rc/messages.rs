@@ -41,7 +41,7 @@ enum Open {
         first: Psn,
         reth: Reth,
         step: u32,
-        /// No packet is missing so far.
+        /// No packet is missing so far, and all have the same payload length.
         complete: bool,
     },
 }
@@ -304,10 +304,14 @@ impl Messages {
             return;
         };
         let index = u64::from(first.distance(packet.psn).unsigned_abs());
-        *step = step_of(packet, place, index, reth).filter(|longer| longer > step).unwrap_or(*step);
+        let longer = step_of(packet, place, index, reth).filter(|longer| longer > step);
+        let is_as_long = place == PacketPosition::Last || packet.payload_length == *step;
+        *complete &= longer.is_none() && is_as_long;
+        *step = longer.unwrap_or(*step);
         let (first, reth, step, complete) = (*first, *reth, *step, *complete);
         deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
         if place == PacketPosition::Last {
+            // A packet of another length than the path MTU is a fault by itself.
             if complete && self.path_mtu == Some(step) {
                 let bytes = index * u64::from(step) + u64::from(packet.payload_length);
                 self.note_written(packet, bytes, reth, deliver);
