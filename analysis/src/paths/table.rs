@@ -9,7 +9,7 @@ use rdmascope_dissector::frame::Address;
 const MOST: usize = 1 << 18;
 /// The most bytes of handles and names.
 const MOST_BYTES: usize = 32 << 20;
-/// The most directories above a file. A deeper path is circular or useless to a reader.
+/// The most directories above a file. A deeper path is useless to a reader.
 pub(super) const DEEPEST: usize = 64;
 
 /// A file, with or without a known handle.
@@ -268,12 +268,16 @@ impl Table {
     }
 
     fn write_by(&self, entry_of: impl Fn(&Known) -> Option<Entry>, file: File, path: &mut Vec<u8>) -> bool {
-        let mut names = [None; DEEPEST];
+        let mut names: [Option<(File, Span)>; DEEPEST] = [None; DEEPEST];
         let mut at = file;
         let mut depth = 0;
         while let (Some(entry), true) = (entry_of(&self.files[at.0 as usize]), depth < DEEPEST) {
+            // A server may use one handle for two files. Their directories form a circle then.
+            if names[..depth].iter().flatten().any(|(below, _)| *below == at) {
+                break;
+            }
             let name = &self.entries[entry.0 as usize];
-            names[depth] = Some(name.name);
+            names[depth] = Some((at, name.name));
             at = name.directory;
             depth += 1;
         }
@@ -281,7 +285,7 @@ impl Table {
         if is_root {
             path.push(b'/');
         }
-        for (index, name) in names[..depth].iter().rev().flatten().enumerate() {
+        for (index, (_, name)) in names[..depth].iter().rev().flatten().enumerate() {
             if index > 0 {
                 path.push(b'/');
             }
