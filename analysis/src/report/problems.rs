@@ -7,7 +7,8 @@ use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts, Endpoint, FirstFrames, State};
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::transaction::{Outcome, Security, Transaction};
+use rdmascope_dissector::transaction::{Message, Outcome, Security, Transaction};
+use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Cause, Stop};
 use std::collections::{HashMap, HashSet};
 
@@ -30,6 +31,8 @@ pub struct Problems {
     /// Pairs of hosts (sender, receiver) with captured packets.
     captured: HashSet<(Address, Address), FixedState>,
     transport_error: Tally,
+    /// Replies that convey no RPC message.
+    empty_replies: Tally,
     /// Replies whose results are encrypted.
     sealed: Tally,
     /// Packets with a bad ICRC, of ends that sent no other packets.
@@ -171,6 +174,9 @@ impl Problems {
         self.errors.count(transaction);
         if is_sealed(transaction) {
             self.sealed.add(reply);
+        }
+        if transaction.reply.as_ref().is_some_and(is_empty) {
+            self.empty_replies.add(reply);
         }
         match transaction.outcome {
             Outcome::Completed => {}
@@ -316,6 +322,7 @@ impl Problems {
         [
             (Transactions, "no-reply", lacking.no_reply, "call{s} without a reply when the connection ended or the capture had gone on for long"),
             (Transactions, "transport-error", self.transport_error, "call{s} answered with RDMA_ERROR"),
+            (Transactions, "empty-reply", self.empty_replies, "repl{y|ies} that {conveys|convey} no RPC message"),
             (Transactions, "no-call", lacking.no_call, "repl{y|ies} to {a call|calls} not captured"),
             (Transactions, "cut-off", lacking.cut_off, "call{s} still outstanding when the capture ended"),
             (Transactions, "missing-bytes", lacking.missing_bytes, "transaction{s} with bytes that were not moved, or are missing from the capture"),
@@ -374,6 +381,17 @@ pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
 fn is_unpulled(transaction: &Transaction) -> bool {
     let lacks = transaction.reply.as_ref().is_some_and(|reply| !reply.missing.is_empty());
     Mechanism::of(transaction) == Some(Mechanism::ReadChunk) && lacks && !transaction.capture_gap
+}
+
+/// Whether a reply is an RDMA_NOMSG without a chunk that holds its Payload stream (RFC 8166, section
+/// 3.5.3; reliable-reply draft, section 4.1).
+fn is_empty(reply: &Message) -> bool {
+    let pulled = reply.read_chunks.iter().find(|chunk| chunk.position == 0);
+    let segments = pulled.map(|chunk| &chunk.segments);
+    let segments = segments.or(reply.reply_chunk.as_ref().map(|chunk| &chunk.segments));
+    reply.procedure == rpcrdma::Procedure::Nomsg
+        && reply.stop.is_none()
+        && segments.is_none_or(|segments| Segment::total(segments) == 0)
 }
 
 /// Whether all packets of an end have a bad ICRC, so that the engine ignored them.

@@ -346,7 +346,7 @@ fn of_problem(problem: &Problem) -> Statement {
         }
         (_, "no-reply") => Harm::Waits,
         (_, "rejected-connection" | "unanswered-connection") => Harm::Note,
-        (_, "transport-error") => Harm::Errors,
+        (_, "transport-error" | "empty-reply") => Harm::Errors,
         (_, "bad-icrc" | "bad-checksum") => Harm::Corruption,
         (Group::Transport, _) => Harm::Loss,
         (Group::Transactions, _) => Harm::Note,

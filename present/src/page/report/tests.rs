@@ -8,13 +8,15 @@ use rdmascope_dissector::connection::{ConnectionId, Counts, State};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::record::LinkType;
-use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
+use rdmascope_dissector::transaction::{Chunk, Direction, Outcome, Security, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Procedure};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples::capture as samples_of;
 use rdmascope_tests::segments::{Checksum, Form, Segment};
 use rdmascope_tests::values::{self as samples, START, after};
 use rdmascope_tests::{mutate, session};
+use rdmascope_wire::Rkey;
+use rdmascope_wire::rpcrdma;
 
 fn text(report: &Report, ending: &Ending) -> String {
     let mut out = Vec::new();
@@ -166,6 +168,25 @@ fn unpulled_replies_are_no_capture_problem() {
     let text = text(&report, &ending);
     let replies = "\nReplies  2 inline, 1 in the Reply chunk, 7 in a Read chunk of the responder\n";
     assert!(text.contains(replies), "{text}");
+}
+
+/// RFC 8166, section 3.5.3: the Payload stream of an RDMA_NOMSG is in a chunk.
+#[test]
+fn reply_without_rpc_message_is_a_problem() {
+    for (chunk, is_empty) in [(None, true), (Some(0), true), (Some(28), false)] {
+        let mut reading = samples::read(500, 10);
+        let segments = |length| vec![rpcrdma::Segment { handle: Rkey(1), length, offset: 0 }];
+        let reply = reading.reply.as_mut().expect("it has a reply");
+        reply.procedure = rpcrdma::Procedure::Nomsg;
+        reply.reply_chunk = chunk.map(|length| Chunk { segments: segments(length) });
+        let mut report = quiet();
+        let frame = reply.seen.frame;
+        report.handle(&Event::Transaction(&reading));
+        let shown = text(&report, &ending());
+        let expected = format!("1  reply that conveys no RPC message; first in frame {frame}");
+        assert_eq!(shown.contains(&expected), is_empty, "{shown}");
+        assert_eq!(shown.contains("Nothing: every call has a reply"), !is_empty, "{shown}");
+    }
 }
 
 #[test]
