@@ -182,8 +182,8 @@ pub(super) fn sequence(transaction: &Transaction, view: &View<'_>, findings: &mu
     else {
         return;
     };
-    // Callbacks of minor version 0 have a connection of their own, on which they are forward calls. If
-    // its setup was not captured, the direction is a guess.
+    // Callbacks of minor version 0 are forward calls on a connection of their own. If its setup was not
+    // captured, the direction is a guess.
     if first.kind == CB_SEQUENCE || minor == 0 && !view.holds_start() {
         return;
     }
