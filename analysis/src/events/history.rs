@@ -73,8 +73,9 @@ pub(super) struct History {
     pub(super) recovering: Option<Run>,
     pub(super) bursts: Vec<Burst>,
     pub(super) retries: [Option<Retry>; 2],
-    /// How often the requester repeated a packet that the capture shows acknowledged.
-    unheard: u64,
+    /// The frames of the latest two packets that the requester repeated although the capture shows
+    /// them acknowledged.
+    unheard: [u64; 2],
     credits: Credits,
     pub(super) exhausted: Vec<Exhaustion>,
     pub(super) failing: Vec<Failing>,
@@ -229,7 +230,9 @@ impl History {
         let Repeated { from, seen, first, piece, position, read_length, .. } = *repeated;
         self.latest = seen.time;
         let is_acknowledged = acknowledged.is_some_and(|known| position.distance(known) >= 0);
-        self.unheard += u64::from(from == self.requester && is_acknowledged);
+        if from == self.requester && is_acknowledged {
+            self.unheard = [self.unheard[1], seen.frame];
+        }
         let retry = &mut self.retries[from as usize];
         if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
             *retry = None;
@@ -412,14 +415,15 @@ impl History {
     /// Whether the requester received nothing at the end, although packets of it arrived: it repeated
     /// packets that the responder acknowledged, or had no Receive posted.
     pub(super) fn is_unheard(&self) -> bool {
-        let retry = self.retries[self.requester.other()];
+        let Some(retry) = self.retries[self.requester.other()] else { return false };
+        let is_after = |frame: &u64| *frame > retry.run.first.frame;
         let is_refused = |burst: &&Burst| {
             burst.from == self.requester
                 && matches!(burst.refusal, Refusal::ReceiverNotReady(_))
-                && retry.is_some_and(|retry| burst.run.last.frame > retry.run.first.frame)
+                && is_after(&burst.run.last.frame)
         };
         let refused: u64 = self.bursts.iter().filter(is_refused).map(|burst| burst.run.count).sum();
-        self.unheard > 1 || refused > 1
+        self.unheard.iter().all(is_after) || refused > 1
     }
 
     /// The calls whose reply may not have arrived: the responder repeated a packet at or before the
