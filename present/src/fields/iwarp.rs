@@ -210,7 +210,7 @@ impl Shown<'_> {
         Field::new("FPDU", value, place).with(children)
     }
 
-    /// An FPDU without a ULPDU, of which this segment has the end.
+    /// An FPDU without a ULPDU that ends in this segment.
     fn indication(&self, whole: &Range<usize>, crc: CrcVerdict, place: Range<usize>) -> Field {
         let at = whole.end.saturating_sub(CRC_LENGTH).max(whole.start);
         let crc = Field::new("CRC", verdict_on(crc), self.place(&(at..whole.end)));
