@@ -358,6 +358,81 @@ fn a_new_connection_does_not_end_the_wait_of_another() {
     assert_eq!(lost(&world, since), [(0.0, 3.0)], "{:#?}", events_of(&world));
 }
 
+/// Moves the frames of some connections, from `since` on, into a VLAN.
+fn tag(world: &mut World, since: usize, vlan: u8) {
+    for frame in &mut world.frames[since..] {
+        drop(frame.data.splice(12..12, [0x81, 0, 0, vlan]));
+    }
+}
+
+/// The server of one tenant does not answer. A connection of another tenant with equal addresses
+/// neither follows it nor counts as its service.
+#[test]
+fn tenants_with_equal_addresses_have_their_own_outages() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (call, _) = getattr(2);
+    world.send(testkit::CLIENT, &call);
+    world.ack(testkit::SERVER);
+    let since = world.now;
+    world.wait(SECOND);
+    world.disconnect(testkit::CLIENT);
+    for port in 0..3 {
+        world.add([0x200 + port, 0], [port, port]);
+        world.req();
+        world.wait(10 * SECOND);
+    }
+    tag(&mut world, 0, 10);
+    let mut one_network = world.clone();
+    for (world, vlan) in [(&mut world, 20), (&mut one_network, 10)] {
+        let other = world.frames.len();
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.connect();
+        for xid in 2..10 {
+            world.getattr(xid);
+            world.wait(SECOND);
+        }
+        tag(world, other, vlan);
+    }
+    // The capture goes on for 7 s after the last request.
+    assert_eq!(lost(&world, since), [(0.0, 38.0)], "{:#?}", events_of(&world));
+    assert_eq!(lost(&one_network, since), [(0.0, 31.0)], "{:#?}", events_of(&one_network));
+    let all = events_of(&world);
+    assert!(all.iter().all(|event| event.kind != Kind::CallsReplayed && event.other.is_none()), "{all:#?}");
+}
+
+/// A mirror shows some packets of one connection in two VLANs, and the connections before and after it
+/// in one of them each.
+#[test]
+fn connections_seen_in_several_vlans_follow_each_other() {
+    let mut world = World::connected();
+    world.getattr(1);
+    world.disconnect(testkit::CLIENT);
+    tag(&mut world, 0, 10);
+    let start = world.frames.len();
+    world.wait(2 * SECOND);
+    world.add([0x31, 0x42], [7_000, 900_000]);
+    world.connect();
+    world.getattr(2);
+    let copies: Vec<_> = world.frames[start..].to_vec();
+    tag(&mut world, start, 10);
+    let copied = world.frames.len();
+    world.frames.extend(copies);
+    tag(&mut world, copied, 20);
+    world.frames[start..].sort_by_key(|frame| frame.time);
+    let start = world.frames.len();
+    world.disconnect(testkit::CLIENT);
+    world.wait(3 * SECOND);
+    world.add([0x51, 0x62], [8_000, 600_000]);
+    world.connect();
+    world.getattr(3);
+    tag(&mut world, start, 20);
+    let all = events_of(&world);
+    let connected = all.iter().filter(|event| event.kind == Kind::Connected);
+    let before: Vec<_> = connected.map(|event| event.other.map(|id| id.0)).collect();
+    assert_eq!(before, [None, Some(1), Some(2)], "{all:#?}");
+}
+
 /// The client sends its REQ before the DREQ of the connection that it replaces. A second mount of the
 /// same server reconnects later.
 #[test]

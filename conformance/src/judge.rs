@@ -312,7 +312,7 @@ impl JudgedConnection {
             }
             Observed::Established(connection) => {
                 self.known.note_established(connection);
-                lasting.update_connection(connection, &mut self.memories);
+                lasting.update_connection(connection, &mut self.known, &mut self.memories);
                 self.run_kind(selected, About::Established, Case::Established(connection));
             }
             Observed::Joined(_) => {

@@ -22,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) half_flows: [HalfFlow; 2],
     /// The connection as of the last CM message or MPA start frame; `None` if none was captured.
     pub(crate) established: Option<Box<Connection>>,
+    /// The number of its network among those of connections to the same address.
+    pub(crate) network: u32,
     /// Packets that each end sent and the capture lacks, as far as known so far.
     pub(crate) lost: [u64; 2],
     /// By end: the capture showed one of its messages after the acknowledgement of that message.
@@ -162,6 +164,7 @@ impl Known {
             roles_known: false,
             half_flows: Default::default(),
             established: None,
+            network: 0,
             lost: [0; 2],
             is_shown_late: [false; 2],
             paired: false,

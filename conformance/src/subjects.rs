@@ -4,7 +4,7 @@
 use super::check::{Case, Checked, Findings, Reads, View};
 use super::header::fault::Fault;
 use super::known::{Known, Memory};
-use super::reconnection::Reconnections;
+use super::reconnection::{HostNetworks, Reconnections};
 use super::rpc::UnansweredCalls;
 use super::rule::{Rule, Unseen};
 use super::sessions::table::SessionTable;
@@ -251,6 +251,8 @@ impl Memories {
 /// State that outlives a connection, bounded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lasting {
+    /// The networks of the connections to each address.
+    pub(crate) networks: HostNetworks,
     /// The settings that the same two ends negotiated before.
     pub(crate) reconnections: Reconnections,
     /// Calls without a reply on connections that were closed.
@@ -270,7 +272,8 @@ pub(crate) struct Lasting {
 impl Lasting {
     /// Heap bytes that these lists take up.
     pub(crate) fn footprint(&self) -> usize {
-        self.reconnections.footprint()
+        self.networks.footprint()
+            + self.reconnections.footprint()
             + self.unanswered.footprint()
             + self.sessions.footprint()
             + self.offloads.footprint()
@@ -280,10 +283,17 @@ impl Lasting {
     }
 
     /// Updates the state after a CM message or MPA start frame, before the rules run.
-    pub(crate) fn update_connection(&mut self, connection: &Connection, memories: &mut Memories) {
-        memories.rpc.recall(connection, &self.unanswered);
+    pub(crate) fn update_connection(
+        &mut self,
+        connection: &Connection,
+        known: &mut Known,
+        memories: &mut Memories,
+    ) {
+        known.network = self.networks.note(connection);
+        memories.rpc.recall(connection, known.network, &self.unanswered);
         let exchange = &mut memories.establishment;
-        exchange.before = exchange.agreed().and_then(|agreed| self.reconnections.note(connection, agreed));
+        exchange.before =
+            exchange.agreed().and_then(|agreed| self.reconnections.note(connection, known.network, agreed));
     }
 
     /// Updates the state with a finished transaction, before the rules run on it. Faults of its

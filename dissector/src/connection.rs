@@ -1,5 +1,11 @@
 //! Connections as the engine reports them: plain data.
 
+mod contexts;
+mod host_pairs;
+
+pub use contexts::{Contexts, Networks};
+pub use host_pairs::HostPairs;
+
 use crate::frame::Address;
 use crate::protocol::Protocol;
 use crate::record::Time;
@@ -137,6 +143,8 @@ pub struct Endpoint {
     pub qpn: Option<Qpn>,
     /// Its TCP port, for iWARP.
     pub tcp_port: Option<u16>,
+    /// The contexts of its packets. Ends in different networks may have equal addresses.
+    pub contexts: Contexts,
     /// The start frame that it sent, for iWARP.
     pub start: Option<Start>,
     /// The private data that it sent (RFC 8797).
@@ -311,6 +319,11 @@ impl Files {
 }
 
 impl Connection {
+    /// The contexts of both ends, requester first.
+    pub fn contexts(&self) -> [Contexts; 2] {
+        [self.requester.contexts, self.responder.contexts]
+    }
+
     /// The only end whose packets the capture has, if it acknowledged packets of the other end:
     /// `true` for the requester. Calls on such a connection have no replies, or replies no calls.
     pub fn one_direction(&self) -> Option<bool> {

@@ -5,7 +5,6 @@ mod cm;
 mod contexts;
 mod copies;
 mod ends;
-mod host_pairs;
 mod iwarp;
 mod known;
 mod newcomers;
@@ -449,7 +448,7 @@ impl Stage<'_> {
             payload_length: transport.payload_length,
         };
         self.context = frame.context;
-        let found = match self.sessions.find(&key) {
+        let found = match self.sessions.find(&key, frame.context) {
             Some(place) if self.sessions.begins_in(place, frame.context) => Some(place),
             _ => self.sessions.find_in(&key, frame.context, &packet),
         };

@@ -1,7 +1,6 @@
 //! The state of a connection: two half-flows, their pairing, and their open operations.
 
 mod acknowledged;
-mod contexts;
 mod delivery;
 mod ending;
 mod flight;
@@ -14,7 +13,7 @@ mod summary;
 mod transport;
 
 use crate::attribution::{Attribution, Room};
-use crate::connection::{ConnectionId, Counts, Evidence, Files, FirstFrames, Origin, State};
+use crate::connection::{ConnectionId, Contexts, Counts, Evidence, Files, FirstFrames, Origin, State};
 use crate::event::{Event, Eviction, Report};
 use crate::frame::Address;
 use crate::observation::{HalfFlow, Missing, Observed, Spoiled};
@@ -25,7 +24,6 @@ use crate::rpcrdma::{Peers, Transactions};
 use crate::transaction::Seen;
 use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
-pub(crate) use contexts::Contexts;
 use core::net::IpAddr;
 use delivery::{hand_up, observe_fault};
 pub(crate) use hint::Hint;

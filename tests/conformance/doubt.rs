@@ -3,8 +3,8 @@
 
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_testkit::messages::{
-    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, read_segment, reply,
-    segment,
+    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, private_data,
+    read_segment, reply, segment,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
@@ -369,5 +369,31 @@ fn cut_offer_is_not_missing() {
         let cut =
             capture(&session, |index, frame| Some(if index == offer { length } else { frame.data.len() }));
         assert_eq!(certain(&cut), [""; 0], "{length}");
+    }
+}
+
+/// Networks may have equal addresses. What a client of one of them left open or negotiated concerns no
+/// client of another.
+#[test]
+fn tenants_with_equal_addresses_are_judged_apart() {
+    for (vlan, expected) in [(10, &["private-data-changed", "rpc-replay-differs"][..]), (20, &[])] {
+        let mut world = World::connected();
+        world.getattr(1);
+        world.send(CLIENT, &getattr(2).0);
+        world.ack(SERVER);
+        world.disconnect(CLIENT);
+        let other = world.frames.len();
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.private_data = [private_data(8192, 8192), private_data(8192, 8192)];
+        world.connect();
+        exchange(&mut world, CLIENT, (&write_call(2), &written(2, 0)));
+        world.disconnect(CLIENT);
+        for (index, frame) in world.frames.iter_mut().enumerate() {
+            drop(frame.data.splice(12..12, [0x81, 0, 0, if index < other { 10 } else { vlan }]));
+        }
+        let found: Vec<_> = findings(&whole(&world)).iter().map(|finding| rule(finding).id).collect();
+        let between = ["rpc-replay", "rpc-replay-differs", "private-data-changed"];
+        let found: Vec<_> = found.into_iter().filter(|id| between.contains(id)).collect();
+        assert_eq!(found, expected, "{vlan}");
     }
 }

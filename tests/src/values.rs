@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData,
+    Connection, ConnectionId, Contexts, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData,
     RoundTrips, Route, State,
 };
 use rdmascope_dissector::frame::Address;
@@ -192,6 +192,7 @@ pub fn connection() -> Connection {
         ip: None,
         qpn: Some(Qpn(qpn)),
         tcp_port: None,
+        contexts: Contexts::default(),
         start: None,
         private_data: Some(PrivateData {
             offset: 0,

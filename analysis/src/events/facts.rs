@@ -2,7 +2,7 @@
 
 use super::SILENCE;
 use crate::names::{Label, Protocol};
-use rdmascope_dissector::connection::{Connection, Counts, State};
+use rdmascope_dissector::connection::{Connection, Contexts, Counts, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::Closing;
 use rdmascope_dissector::rdma::{End, Piece, Position, Refusal};
@@ -188,6 +188,8 @@ pub(super) struct Exhaustion {
 pub(super) struct Summary {
     pub(super) requester: Address,
     pub(super) responder: Address,
+    /// The contexts of both ends.
+    pub(super) contexts: [Contexts; 2],
     pub(super) port: Option<u16>,
     pub(super) state: State,
     pub(super) first: Time,
@@ -207,6 +209,7 @@ impl Summary {
         Summary {
             requester: requester.address,
             responder: responder.address,
+            contexts: connection.contexts(),
             port: *port,
             state: *state,
             first: *first,

@@ -4,7 +4,7 @@ use super::facts::{Call, Run, Summary};
 use super::history::History;
 use super::{Kind, SILENCE, SessionEvent};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::{ConnectionId, State};
+use rdmascope_dissector::connection::{ConnectionId, Networks, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
@@ -17,6 +17,8 @@ pub(super) struct Known<'a> {
     pub(super) id: ConnectionId,
     pub(super) history: Cow<'a, History>,
     pub(super) summary: Summary,
+    /// Its network, among those of connections between the same addresses.
+    pub(super) network: u32,
     /// Calls that wait at the moment, if the capture continues.
     pub(super) waiting: Vec<Call>,
     /// The index of the connection before it.
@@ -25,8 +27,9 @@ pub(super) struct Known<'a> {
     pub(super) after: Option<usize>,
 }
 
-/// The address that opened the connection, and the address that accepted it.
-pub(super) type Ends = (Address, Address);
+/// The address that opened the connection, the address that accepted it, and the number of their
+/// network.
+pub(super) type Ends = (Address, Address, u32);
 
 /// The longest time that a client with work waits before it sends a REQ after it lost its
 /// connection, in nanoseconds.
@@ -72,7 +75,7 @@ pub(super) fn event_of_run(run: Run, by_requester: bool, kind: Kind, text: Strin
 
 impl Known<'_> {
     pub(super) fn ends(&self) -> Ends {
-        (self.summary.requester, self.summary.responder)
+        (self.summary.requester, self.summary.responder, self.network)
     }
 
     /// Whether it was established, not only requested.
@@ -165,7 +168,19 @@ struct Earlier {
 /// The times of the REQs by addresses, in order, each with the index of its connection.
 pub(super) type Requests = HashMap<Ends, Vec<(Time, usize)>, FixedState>;
 
-/// Links each connection to the one it follows: the same two addresses, and the same port if both
+/// Numbers the networks of connections between equal addresses.
+pub(super) fn number_networks(known: &mut [Known<'_>]) {
+    let mut networks: HashMap<(Address, Address), Networks, FixedState> = HashMap::default();
+    // A later connection may show that two networks are one.
+    for _ in 0..2 {
+        for one in &mut *known {
+            let Summary { requester, responder, contexts, .. } = one.summary;
+            one.network = networks.entry((requester, responder)).or_default().note(contexts);
+        }
+    }
+}
+
+/// Links each connection to the one it follows: the same two ends, and the same port if both
 /// ports are known. Hosts may have several mounts. So the one whose calls it repeats comes first, then
 /// the closed one whose XIDs it continues, then the closed one that was opened first. Returns the
 /// times of the REQs.

@@ -2,7 +2,7 @@
 
 use super::facts::{Burst, Call, Closed, Run, Summary};
 use super::history::{History, RECOVERY};
-use super::known::{Known, Reached, end_name, event, event_of_run, link};
+use super::known::{Known, Reached, end_name, event, event_of_run, link, number_networks};
 use super::{Kind, SILENCE, SessionEvent, failing, outages};
 use crate::names::{Label, Rejection};
 use crate::units::{Bytes, Counted, Duration};
@@ -26,12 +26,14 @@ pub(super) fn events<'a>(
             id,
             history: Cow::Borrowed(history),
             summary,
+            network: 0,
             waiting,
             before: None,
             after: None,
         })
         .collect();
     known.sort_by_key(|known| (known.history.steps_before, known.summary.first, known.id));
+    number_networks(&mut known);
     let requests = link(&mut known);
     let mut found = Vec::new();
     for (index, one) in known.iter().enumerate() {

@@ -4,13 +4,15 @@ use super::Ending;
 use crate::names::{Failure, Label, Protocol};
 use crate::replies::Mechanism;
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::{Connection, ConnectionId, Counts, Endpoint, FirstFrames, State};
+use rdmascope_dissector::connection::{
+    Connection, ConnectionId, Contexts, Counts, Endpoint, FirstFrames, HostPairs, State,
+};
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::{Message, Outcome, Security, Transaction};
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Cause, Stop};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// The problems of a capture.
 #[derive(Clone, Debug, Default)]
@@ -26,10 +28,10 @@ pub struct Problems {
     one_end: Lacking,
     /// Incomplete transactions of connections for which the capture shows only one end, and
     /// possibly everything that was sent. The key is the host that is not seen to send, and its
-    /// peer.
-    one_direction: HashMap<(Address, Address), Lacking, FixedState>,
-    /// Pairs of hosts (sender, receiver) with captured packets.
-    captured: HashSet<(Address, Address), FixedState>,
+    /// peer with the contexts of its packets.
+    one_direction: HashMap<Silent, Lacking, FixedState>,
+    /// Pairs of hosts with captured packets.
+    captured: HostPairs,
     transport_error: Tally,
     /// Replies that convey no RPC message.
     empty_replies: Tally,
@@ -57,6 +59,9 @@ pub struct Problems {
     unmatched_responses: u64,
     evictions: [u64; 4],
 }
+
+/// A host that is not seen to send, its peer, and the contexts of the peer's packets.
+type Silent = (Address, Address, Contexts);
 
 /// Incomplete transactions. Their missing parts may be absent because the capture shows only one
 /// end of the connection.
@@ -245,19 +250,18 @@ impl Problems {
         let [requester, responder] = ends;
         let mut absent = None;
         for (end, other) in [(requester, responder), (responder, requester)] {
-            let hosts = (end.address, other.address);
             if end.is_absent(other) {
-                absent = Some((hosts, other.sent.has_answered()));
-            } else if self.captured.len() < Problems::MOST_HOSTS {
-                self.captured.insert(hosts);
+                absent = Some(((end.address, other.address, other.contexts), other.sent.has_answered()));
+            } else {
+                self.captured.note(end.address, other.address, &end.contexts);
             }
         }
         if ends.into_iter().any(is_spoiled) {
             // The connection lacks only the packets that this end sent.
         } else if let Some((_, true)) = absent {
             self.one_end.absorb(&lacking);
-        } else if let Some((hosts, _)) = absent.filter(|_| self.one_direction.len() < Problems::MOST_HOSTS) {
-            self.one_direction.entry(hosts).or_default().absorb(&lacking);
+        } else if let Some((silent, _)) = absent.filter(|_| self.one_direction.len() < Problems::MOST_HOSTS) {
+            self.one_direction.entry(silent).or_default().absorb(&lacking);
         } else {
             self.ended.absorb(&lacking);
             let sent = ends.map(|end| &end.sent);
@@ -289,9 +293,9 @@ impl Problems {
         let mut lacking = self.ended;
         self.open.values().for_each(|more| lacking.absorb(more));
         let mut one_end = self.one_end;
-        for (hosts, more) in &self.one_direction {
+        for ((host, peer, contexts), more) in &self.one_direction {
             // A host that is seen to send on another connection is not hidden from the capture.
-            let of = if self.captured.contains(hosts) { &mut lacking } else { &mut one_end };
+            let of = if self.captured.holds(*host, *peer, contexts) { &mut lacking } else { &mut one_end };
             of.absorb(more);
         }
         let mut one_way_calls = one_end.no_reply;

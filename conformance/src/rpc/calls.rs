@@ -68,6 +68,7 @@ pub(crate) struct UnansweredCalls {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnansweredCall {
     pub(super) connection: ConnectionId,
+    network: u32,
     caller: Address,
     answerer: Address,
     xid: Xid,
@@ -94,7 +95,8 @@ impl UnansweredCalls {
         let may_lack = known.losses(answerer) > 0 || known.half_flows[answerer].waits;
         let lacks = lacks || may_lack || !known.holds_start() || unmatched.shows_replies_early;
         let (connection, caller, answerer) = (known.connection, route.source, route.destination);
-        let call = UnansweredCall { connection, caller, answerer, xid, identity, seen, lacks };
+        let network = known.network;
+        let call = UnansweredCall { connection, network, caller, answerer, xid, identity, seen, lacks };
         bounded::push(&mut self.calls, UnansweredCalls::MOST, call);
         self.taken += 1;
     }
@@ -123,15 +125,15 @@ impl EarlierCalls {
     }
 
     /// Takes over the unanswered calls of earlier connections between the ends of this one.
-    pub(crate) fn recall(&mut self, connection: &Connection, left: &UnansweredCalls) {
+    pub(crate) fn recall(&mut self, connection: &Connection, network: u32, left: &UnansweredCalls) {
         let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
         let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
         let ends = [connection.requester.address, connection.responder.address];
         if connection.state == State::Closed {
             return;
         }
-        for call in left.calls.range(left.calls.len() - new..).filter(|call| call.connection != connection.id)
-        {
+        let is_earlier = |call: &&UnansweredCall| call.connection != connection.id && call.network == network;
+        for call in left.calls.range(left.calls.len() - new..).filter(is_earlier) {
             let direction = if [call.caller, call.answerer] == ends {
                 Direction::Forward
             } else if [call.answerer, call.caller] == ends {

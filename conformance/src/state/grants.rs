@@ -141,7 +141,7 @@ impl<G: Grant> Grants<G> {
 /// Whether calls of two places go to the same server.
 fn is_one_server(one: Place, other: Place) -> bool {
     match (one, other) {
-        (Place::Hosts(_, one, _), Place::Hosts(_, other, _)) => one == other,
+        (Place::Hosts(_, one, network, _), Place::Hosts(_, other, of, _)) => (one, network) == (other, of),
         _ => one == other,
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn handle(
     let (from, to) = (frame.source, frame.destination);
     let is_cut = message.is_cut();
     stage.context = frame.context;
-    stage.sessions.note_message(from, to);
+    stage.sessions.note_hosts(from, to, frame.context);
     stage.release_named(from, to, message);
     let place = match message {
         Message::Request(request) => requested(stage, from, to, request, is_cut, now)?,

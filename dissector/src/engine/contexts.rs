@@ -11,10 +11,9 @@ use super::copies::First;
 use super::ends::{EndRef, Speaker};
 use super::iwarp::TcpFlow;
 use super::sessions::Sessions;
-use crate::connection::FlowKey;
+use crate::connection::{Contexts, FlowKey};
 use crate::frame::{Address, Segment};
 use crate::rc::Packet;
-use crate::session::Contexts;
 use rdmascope_wire::cm::CommunicationId;
 
 impl Sessions {
@@ -43,6 +42,7 @@ impl Sessions {
     /// Finds the end that sends this packet, and notes its context.
     #[cold]
     pub(super) fn find_in(&mut self, key: &FlowKey, context: u32, packet: &Packet<'_>) -> Option<EndRef> {
+        self.note_hosts(key.source, key.destination, context);
         let continues = |place: EndRef| {
             self.get(place.session).is_some_and(|session| session.continues(place.end, packet))
         };

@@ -1,9 +1,8 @@
 //! The table of connections, and the pairing of half-flows.
 
 use super::ends::{EndRef, Ends};
-use super::host_pairs::HostPairs;
 use super::iwarp::TcpFlow;
-use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
+use crate::connection::{ConnectionId, Contexts, Evidence, FlowKey, HostPairs, Origin, State};
 use crate::event::{Event, Eviction, Report};
 use crate::frame::Address;
 use crate::observation::Observed;
@@ -96,16 +95,16 @@ impl Sessions {
     }
 
     #[inline]
-    pub(super) fn find(&mut self, key: &FlowKey) -> Option<EndRef> {
+    pub(super) fn find(&mut self, key: &FlowKey, context: u32) -> Option<EndRef> {
         match &self.recent.0[Recent::index(key)] {
             Some((recent, place)) if recent == key => Some(*place),
-            _ => self.find_in_all(key),
+            _ => self.find_in_all(key, context),
         }
     }
 
     #[inline(never)]
-    fn find_in_all(&mut self, key: &FlowKey) -> Option<EndRef> {
-        self.host_pairs.note(key.source, key.destination);
+    fn find_in_all(&mut self, key: &FlowKey, context: u32) -> Option<EndRef> {
+        self.note_hosts(key.source, key.destination, context);
         let place = self.flows.get(key)?;
         self.recent.0[Recent::index(key)] = Some((*key, place));
         Some(place)
@@ -117,9 +116,9 @@ impl Sessions {
         self.tcp.insert(flow.reversed(), place.other());
     }
 
-    /// Notes that a host sent a CM message to another.
-    pub(super) fn note_message(&mut self, source: Address, destination: Address) {
-        self.host_pairs.note(source, destination);
+    /// Notes that a host sent a packet to another in this context.
+    pub(super) fn note_hosts(&mut self, source: Address, destination: Address, context: u32) {
+        self.host_pairs.note(source, destination, &Contexts::from(context));
     }
 
     #[inline]
@@ -510,7 +509,7 @@ impl Sessions {
         let host_pairs = core::mem::take(&mut self.host_pairs);
         *self = Sessions { seen: self.seen, joined: self.joined, ..Sessions::default() };
         for session in sessions {
-            let captured = session.captured_ends(|source, destination| host_pairs.holds(source, destination));
+            let captured = session.captured_ends(&host_pairs);
             session.end(captured, over, transactions, report);
         }
     }
@@ -519,8 +518,7 @@ impl Sessions {
     pub(super) fn end(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         self.forget_unpaired(index);
         let session = self.take(index);
-        let captured =
-            session.captured_ends(|source, destination| self.host_pairs.holds(source, destination));
+        let captured = session.captured_ends(&self.host_pairs);
         session.end(captured, None, transactions, report);
     }
 

@@ -1,9 +1,8 @@
 //! The end of a connection, and the reports about it.
 
 use super::{Session, hand_up};
-use crate::connection::{Route, State};
+use crate::connection::{HostPairs, Route, State};
 use crate::event::{Event, Report};
-use crate::frame::Address;
 use crate::observation::{Ending, Missing, Observed};
 use crate::rdma::End;
 use crate::record::{Seen, Time};
@@ -40,14 +39,15 @@ impl Session {
     }
 
     /// By end: whether the capture has packets from its host to the other host. Packets of this end
-    /// on this connection count even if `holds` does not list its host. An end without packets does
+    /// on this connection count even if `pairs` does not list its host. An end without packets does
     /// not count if the other end acknowledged some, or if all of its packets had a bad ICRC.
-    pub(crate) fn captured_ends(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
+    pub(crate) fn captured_ends(&self, pairs: &HostPairs) -> [bool; 2] {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
             let is_left_out = || self.transport.count(side.other(), other.counts).has_answered();
             let may_be_silent = || end.counts.bad_icrc == 0 && !is_left_out();
-            end.counts.packets > 0 || (holds(end.address, other.address) && may_be_silent())
+            let is_seen = || pairs.holds(end.address, other.address, &other.contexts);
+            end.counts.packets > 0 || (is_seen() && may_be_silent())
         })
     }
 

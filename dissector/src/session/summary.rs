@@ -30,6 +30,7 @@ impl Session {
             ip,
             qpn: end.qpn,
             tcp_port,
+            contexts: end.contexts,
             start,
             private_data,
             sent,
