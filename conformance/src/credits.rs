@@ -415,8 +415,13 @@ impl Memory for Credits {
     }
 
     fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
-        if let Observed::Refused(refused) = observed {
-            receives::note_refused(self, refused, known);
+        match observed {
+            Observed::Refused(refused) => receives::note_refused(self, refused, known),
+            Observed::Corrected(corrected) => {
+                self.iter_mut().for_each(RequesterCredits::forget_calls);
+                self[corrected.from.other()].may_be_answered = true;
+            }
+            _ => {}
         }
     }
 

@@ -13,8 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::Kind;
-use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::observation::{Kind, Observed, Sent};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transaction};
@@ -41,7 +40,8 @@ pub(crate) struct UnmatchedMessages {
     /// By caller: the engine evicted a call, or these lists dropped one, so a message may answer an
     /// unknown call.
     forgotten: [bool; 2],
-    /// By sender: XIDs of messages in Read chunks that may be replies to calls that the capture lacks.
+    /// By sender: XIDs of messages in Read chunks that count as calls, and may be replies to calls that
+    /// the capture lacks or shows later.
     provided: [Recent; 2],
     /// By end: it has sent a reply of version 1.
     pub(crate) speaks_version_1: [bool; 2],
@@ -152,7 +152,8 @@ impl Memory for UnmatchedMessages {
         }
         let Some(header) = sent.header else { return };
         let (from, other) = (sent.from, sent.from.other());
-        if sent.kind == Kind::Call && self.guessed[other].contains(header.xid) {
+        let may_answer = |lists: &[Recent; 2]| lists[other].contains(header.xid);
+        if sent.kind == Kind::Call && (may_answer(&self.guessed) || may_answer(&self.provided)) {
             self.may_be_answered.iter_mut().for_each(|xids| xids.note(header.xid));
         }
         if kind_is_guess(sent) {
@@ -164,7 +165,7 @@ impl Memory for UnmatchedMessages {
                 self.forgotten[from] |= dropped.is_some();
                 self.reused[from].note(header.xid);
             }
-            Kind::Call if may_be_reply(sent, known) => self.provided[from].note(header.xid),
+            Kind::Call if provides(header) => self.provided[from].note(header.xid),
             Kind::Reply if sent.outstanding => {
                 self.answered[other].note(header.xid);
                 self.speaks_version_1[from] |= header.version == VERSION;
@@ -190,6 +191,13 @@ impl Memory for UnmatchedMessages {
         if let Some(conveyed) = conveyed(&transaction.reply) {
             misnamed.note(conveyed);
             misnamed.note(transaction.xid);
+        }
+    }
+
+    /// The call that the corrected message answers may be seen later.
+    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
+        if let Observed::Corrected(corrected) = observed {
+            self.may_be_answered.iter_mut().for_each(|xids| xids.note(corrected.xid));
         }
     }
 
@@ -230,9 +238,6 @@ impl UnmatchedMessages {
             repeated.remove(at);
             return;
         }
-        if sent.kind == Kind::Done && self.provided[other].contains(xid) {
-            return;
-        }
         // A Long Reply does not itself show that it is a reply. It is one if the call with its XID
         // was already answered.
         if sent.kind == Kind::Reply && !sent.is_explicit && !self.answered[other].contains(xid) {
@@ -250,7 +255,12 @@ impl UnmatchedMessages {
         }
         // A message of this XID that counts as a reply may have been a call, or the reverse.
         let is_doubtful = sent.kind != Kind::Done && self.guessed.iter().any(|xids| xids.contains(xid));
-        let lacks = is_doubtful || self.forgotten[other] || known.lost[other] > 0;
+        let is_of_provided = sent.kind == Kind::Done && self.provided[other].contains(xid);
+        // The end that accepted the connection has hardly any Long Calls.
+        if is_of_provided && known.roles_known && from == known.requester {
+            return;
+        }
+        let lacks = is_doubtful || is_of_provided || self.forgotten[other] || known.lost[other] > 0;
         let message = Unmatched {
             kind: sent.kind,
             from,

@@ -199,6 +199,7 @@ impl Batch {
             Observed::Outstanding(outstanding) => Observed::Outstanding(outstanding),
             Observed::Revoked(revoked) => Observed::Revoked(revoked),
             Observed::Shared(shared) => Observed::Shared(shared),
+            Observed::Corrected(corrected) => Observed::Corrected(corrected),
             Observed::Offered(offered) => Observed::Offered(offered),
             Observed::Ending(ending) => Observed::Ending(ending),
         };

@@ -82,6 +82,9 @@ pub enum Observed<'a> {
     Revoked(Revoked),
     /// A call that advertised memory which another open call has advertised too.
     Shared(Shared),
+    /// A Send that was reported as a call is a reply: the RPC message that the other end pulled from
+    /// its Read chunk shows that (reliable-reply draft).
+    Corrected(Corrected),
     /// A call that offers its connection for callbacks. It is reported once the call has been
     /// parsed.
     Offered(Offered),
@@ -212,6 +215,15 @@ pub struct Advertiser {
     /// The end that called.
     pub caller: End,
     /// rdma_xid.
+    pub xid: Xid,
+}
+
+/// A Send that was reported as a call, and is a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrected {
+    /// The end that sent it.
+    pub from: End,
+    /// rdma_xid of the Send.
     pub xid: Xid,
 }
 

@@ -5,6 +5,7 @@
 //! address among the open transactions of the end that owns the memory, and a later call may reuse
 //! the R_Key.
 
+mod corrected;
 mod identity;
 mod memory;
 mod message;

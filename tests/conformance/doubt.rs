@@ -397,3 +397,54 @@ fn tenants_with_equal_addresses_are_judged_apart() {
         assert_eq!(found, expected, "{vlan}");
     }
 }
+
+/// A reply in a Read chunk of its sender, which the other end pulls.
+fn provide(world: &mut World, from: usize, (xid, answer): (u32, &[u8])) {
+    let memory = segment(0x4000 + xid, answer.len() as u32, 0x9000);
+    world.send(from, &message(&Builder { reads: vec![read_segment(0, memory)], ..nomsg(xid) }, &[]));
+    world.ack(1 - from);
+    world.read(1 - from, memory, answer);
+    world.send(1 - from, &message(&header(xid, Procedure::Done), &[]));
+    world.ack(from);
+}
+
+/// A session in which one end provides the reply to a call in a Read chunk.
+fn with_provided_reply(caller: usize) -> (World, usize) {
+    let mut world = with_backchannel();
+    world.wait(5_000_000);
+    let sequence = format!("1 53 {SESSION} 1 0 7 0");
+    let [call, answer] = match caller {
+        CLIENT => [compound(40, &sequence), reply(40, &format!("0 '' 1 53 0 {SESSION} 1 0 7 7 0"))],
+        _ => callback(40, 1),
+    };
+    let at = world.send(caller, &message(&msg(40), &call)).start;
+    provide(&mut world, 1 - caller, (40, &answer));
+    world.wait(5_000_000);
+    for number in 2..5 {
+        let [call, answer] = callback(50 + number, number);
+        let [call, answer] = [call, answer].map(|body| message(&msg(50 + number), &body));
+        exchange(&mut world, SERVER, (&call, &answer));
+        world.getattr(60 + number);
+    }
+    world.disconnect(CLIENT);
+    (world, at)
+}
+
+/// The capture lacks the call of a reply in a Read chunk, or shows it 10 us or 3 ms late.
+#[test]
+fn provided_reply_before_its_call_accuses_no_end() {
+    for caller in [CLIENT, SERVER] {
+        let (world, at) = with_provided_reply(caller);
+        assert_eq!(certain(&whole(&world)), [""; 0], "{caller}");
+        let lost = capture(&world, |index, frame| (index != at).then_some(frame.data.len()));
+        assert_eq!(certain(&lost), [""; 0], "{caller}: the call is missing");
+        for late in [2, 3, 4] {
+            let mut world = world.clone();
+            let frame = world.frames.remove(at);
+            world.frames.insert(at + late, frame);
+            let times: Vec<_> = world.frames.iter().map(|frame| frame.time).collect();
+            world.frames[at + late].time = times[at + late - 1] + 1;
+            assert_eq!(certain(&whole(&world)), [""; 0], "{caller}: the call comes {late} packets late");
+        }
+    }
+}

@@ -166,6 +166,7 @@ impl Events {
                 | Observed::Repeated(_)
                 | Observed::Refused(_)
                 | Observed::Missing(_)
+                | Observed::Corrected(_)
                 | Observed::Joined(_)
                 | Observed::Ending(_)
         ) {
@@ -188,6 +189,7 @@ impl Events {
             }
             Observed::Refused(refused) => history.refused(refused),
             Observed::Missing(missing) => history.missing(missing.from),
+            Observed::Corrected(_) => history.corrected(),
             Observed::Ending(ending) => history.ending(ending.captured, acknowledged()),
             _ => {}
         }

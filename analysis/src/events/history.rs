@@ -278,6 +278,11 @@ impl History {
         self.credits = Credits { is_blind: true, ..Credits::default() };
     }
 
+    /// Notes that a Send that counted as a call is a reply.
+    pub(super) fn corrected(&mut self) {
+        self.credits = Credits { is_blind: true, ..Credits::default() };
+    }
+
     /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
         let is_backward = transaction.direction == Direction::Backward;

@@ -66,7 +66,11 @@ impl Transactions {
             return self.place_across(placement, inside, reading, owner, peers, report);
         }
         let waited = peers.waited(open.caller.other(), placement.seen.time);
-        self.place_in(target, placement, reading, waited, report)
+        let is_placed = self.place_in(target, placement, reading, waited, report);
+        if reading && self.is_pulled_reply(target.slot) {
+            self.correct(target.slot, peers, report);
+        }
+        is_placed
     }
 
     /// Places bytes in a segment that contains their whole range, or takes them from it.

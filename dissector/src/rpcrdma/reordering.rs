@@ -48,8 +48,10 @@ impl Transactions {
                 let is_early = |xid: Xid| other.call(xid).is_none_or(|call| self.is_being_read(call));
                 let xid = send.bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
                 let own = &peers.sides[from];
+                // A reply that counts as a call until its type has been pulled is pulled likewise.
                 let is_pulling = |xid: Xid| {
-                    own.awaits(xid) || own.pulls.get(&xid).is_some_and(|pull| self.is_being_read(*pull))
+                    let pulled = own.pulls.get(&xid).copied().or(other.call(xid));
+                    own.awaits(xid) || pulled.is_some_and(|pull| self.is_being_read(pull))
                 };
                 let may_answer = || {
                     answered_xid(send.bytes).is_some()

@@ -315,6 +315,31 @@ impl Transcript {
         self.lists += (self.steps.capacity() - capacity) * size_of::<Step>();
     }
 
+    /// Makes the call the reply.
+    #[cold]
+    pub(super) fn turn(&mut self) {
+        for step in self.steps.iter_mut() {
+            step.from_caller = !step.from_caller;
+            step.of_reply = true;
+            if step.kind == StepKind::Call {
+                step.kind = StepKind::Reply;
+            }
+        }
+        self.sends.swap(0, 1);
+        let chunks = core::mem::take(&mut self.chunks);
+        self.chunks = chunks.into_iter().map(|((_, part), gathered)| ((true, part), gathered)).collect();
+    }
+
+    /// Takes over the contents of a call.
+    #[cold]
+    pub(super) fn take_call(&mut self, other: &mut Transcript) {
+        other.steps.iter().for_each(|step| self.note(*step));
+        self.steps_left_out += other.steps_left_out;
+        self.sends[0] = other.sends[0].take();
+        self.chunks.append(&mut other.chunks);
+        self.bytes += other.bytes;
+    }
+
     /// The index of the step of this kind that covers this position.
     fn step(&self, kind: StepKind, position: Position) -> Option<usize> {
         /// Number of steps searched. A connection may have 255 RDMA READs outstanding, each with a

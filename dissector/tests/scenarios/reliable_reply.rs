@@ -10,7 +10,7 @@
 
 use crate::report::*;
 use rdmascope_dissector::event::Eviction;
-use rdmascope_dissector::transaction::{Outcome, Part};
+use rdmascope_dissector::transaction::{Direction, Outcome, Part};
 use rdmascope_testkit::messages::*;
 use rdmascope_testkit::world::*;
 use rdmascope_wire::Xid;
@@ -138,4 +138,38 @@ fn replies_without_done_are_evicted_as_completed() {
         report.evictions.iter().any(|each| matches!(each, Eviction::Transaction { xid: Xid(0), .. })),
         "the oldest is evicted first"
     );
+}
+
+/// The capture lacks the call, or shows it only after the reply. The pulled message is a reply, so it is
+/// no Long Call of the server.
+#[test]
+fn pulled_message_shows_that_it_is_a_reply() {
+    for shift in [None, Some(0), Some(3_000_000)] {
+        let mut world = World::connected();
+        world.getattr(7);
+        let call = world.frames.len();
+        let pulls = call_and_reply(&mut world, 1);
+        let frame = world.frames.remove(call);
+        world.frames.last_mut().expect("the reply").time -= 5_000;
+        if let Some(after) = shift {
+            let time = world.now + after;
+            world.frames.push(Frame { time, ..frame });
+            world.now = time;
+        }
+        pull(&mut world, &pulls);
+        done(&mut world, 1);
+        world.getattr(8);
+        let report = world.run();
+        let readdir = report.xid(1);
+        assert_eq!(report.transactions.len(), 3, "{shift:?}");
+        let outcome = if shift.is_some() { Outcome::Completed } else { Outcome::NoCall };
+        assert_eq!((readdir.outcome, readdir.direction), (outcome, Direction::Forward), "{shift:?}");
+        assert!(readdir.done.is_some() && readdir.reply.is_some(), "{shift:?}");
+        if shift.is_some() {
+            assert_complete(readdir);
+            assert_eq!(names(readdir), ["READDIR"]);
+        }
+        let bytes: usize = pulls.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(readdir.timing.read_bytes, bytes as u64, "{shift:?}");
+    }
 }
