@@ -448,3 +448,46 @@ fn provided_reply_before_its_call_accuses_no_end() {
         }
     }
 }
+
+/// A session whose client advertises one piece of memory for each Long Call and each Long Reply.
+fn with_one_memory() -> World {
+    let mut world = World::connected();
+    world.getattr(1);
+    for xid in 2..10 {
+        let size = 600 + xid;
+        let bytes = "x".repeat(size as usize);
+        let call = nfs3(xid, 7, &format!("'handle' h0 {size} 2 '{bytes}'"));
+        let memory = segment(7, call.len() as u32, 0x1000);
+        world.send(CLIENT, &message(&Builder { reads: vec![read_segment(0, memory)], ..nomsg(xid) }, &[]));
+        world.ack(SERVER);
+        world.read(SERVER, memory, &call);
+        world.send(SERVER, &written(xid, size as usize));
+        world.ack(CLIENT);
+
+        let answer = reply(20 + xid, &format!("0 0 {size} 1 '{bytes}'"));
+        let chunk = |length| Builder { reply: Some(vec![segment(7, length, 0x1000)]), ..nomsg(20 + xid) };
+        let call = nfs3(20 + xid, 6, &format!("'handle' h0 {size}"));
+        world.send(CLIENT, &message(&Builder { procedure: Procedure::Msg, ..chunk(2000) }, &call));
+        world.ack(SERVER);
+        world.write(SERVER, segment(7, 2000, 0x1000), &answer);
+        world.send(SERVER, &message(&chunk(answer.len() as u32), &[]));
+        world.ack(CLIENT);
+    }
+    world.disconnect(CLIENT);
+    world
+}
+
+/// Operations wait for a packet that the capture lacks, while later calls advertise the same memory.
+#[test]
+fn reused_memory_is_not_mixed_up_after_a_gap() {
+    let world = with_one_memory();
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+    for lost in 0..world.frames.len() - 4 {
+        let capture = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
+        assert_eq!(certain(&capture), [""; 0], "without frame {lost}");
+    }
+    for start in 3..world.frames.len() - 4 {
+        let capture = capture(&world, |index, frame| (index >= start).then_some(frame.data.len()));
+        assert_eq!(certain(&capture), [""; 0], "from frame {start} on");
+    }
+}

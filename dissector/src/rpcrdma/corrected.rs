@@ -8,7 +8,7 @@ use super::open::Open;
 use super::{CallIdentity, Peers, Slot, Transactions};
 use crate::event::Report;
 use crate::observation::{Corrected, Observe, Observed};
-use crate::transaction::{Outcome, Part, Placed};
+use crate::transaction::{Outcome, Part, Placed, Transaction};
 use core::mem::{swap, take};
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::Segment;
@@ -66,9 +66,12 @@ impl Transactions {
     /// Advertises the memory of a transaction whose segments have changed.
     fn advertise_again(&self, slot: Slot, peers: &mut Peers) {
         let open = &self.slots[slot.index as usize];
+        let Transaction { call, reply, .. } = &open.transaction;
         for (index, placed) in open.segments.iter().enumerate() {
-            let owner = if placed.of_reply { open.caller.other() } else { open.caller };
-            peers.sides[owner].memory.advertise(&placed.segment, slot, index as u32);
+            let (owner, message) =
+                if placed.of_reply { (open.caller.other(), reply) } else { (open.caller, call) };
+            let frame = message.as_ref().map_or(0, |message| message.seen.frame);
+            peers.sides[owner].memory.advertise(&placed.segment, frame, slot, index as u32);
         }
         peers.sides.iter_mut().for_each(|side| side.last = None);
     }

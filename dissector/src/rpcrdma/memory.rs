@@ -2,6 +2,7 @@
 
 use super::Slot;
 use alloc::collections::BTreeMap;
+use core::ops::Range;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
 
@@ -13,21 +14,33 @@ pub(super) struct Target {
     pub(super) segment: u32,
 }
 
-/// Registered memory by R_Key and address.
+/// A piece of memory, and the frames in which an operation on it concerns its transaction: from the
+/// message that advertised it to the next one that advertised the same address.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) target: Target,
+    pub(super) frames: Range<u64>,
+}
+
+/// Registered memory by R_Key, address and the frame that completed the message with the segment.
+///
+/// A later transaction may register the same memory again before the operations of an earlier one are
+/// delivered, because they wait for a packet that the capture lacks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory(BTreeMap<(Rkey, u64), (Target, u32)>);
+pub(crate) struct Memory(BTreeMap<Key, (Target, u32)>);
+
+type Key = (Rkey, u64, u64);
 
 impl Memory {
     /// Whether this memory was advertised.
     pub(crate) fn advertises(&self, rkey: Rkey, address: u64) -> bool {
-        self.find(rkey, address).is_some()
+        self.find(rkey, address, u64::MAX).is_some()
     }
 
-    /// Adds a segment. It replaces one at the same address of the same region, which was registered
-    /// again.
-    pub(super) fn advertise(&mut self, segment: &Segment, slot: Slot, index: u32) {
+    /// Adds a segment that a message of this frame advertises.
+    pub(super) fn advertise(&mut self, segment: &Segment, frame: u64, slot: Slot, index: u32) {
         if segment.length > 0 {
-            let start = (segment.handle, segment.offset);
+            let start = (segment.handle, segment.offset, frame);
             self.0.insert(start, (Target { slot, segment: index }, segment.length));
         }
     }
@@ -39,17 +52,26 @@ impl Memory {
         }
     }
 
-    /// Removes a segment, unless a later transaction owns it.
+    /// Removes a segment of a transaction.
     pub(super) fn withdraw(&mut self, segment: &Segment, slot: Slot) {
-        let start = (segment.handle, segment.offset);
-        if self.0.get(&start).is_some_and(|(target, _)| target.slot == slot) {
-            self.0.remove(&start);
+        let (rkey, start) = (segment.handle, segment.offset);
+        let mut alike = self.0.range((rkey, start, 0)..=(rkey, start, u64::MAX));
+        if let Some((&found, _)) = alike.rfind(|(_, (target, _))| target.slot == slot) {
+            self.0.remove(&found);
         }
     }
 
-    /// The transactions that advertised memory under this R_Key, once for each segment.
+    /// The transactions that advertised memory under this R_Key, once for each segment: of those at
+    /// one address, the last.
     pub(super) fn holders(&self, rkey: Rkey) -> impl Iterator<Item = Slot> {
-        self.0.range((rkey, 0)..=(rkey, u64::MAX)).map(|(_, (target, _))| target.slot)
+        let mut segments = self.0.range((rkey, 0, 0)..=(rkey, u64::MAX, u64::MAX)).peekable();
+        core::iter::from_fn(move || {
+            let (&(_, address, _), &(mut last, _)) = segments.next()?;
+            while let Some((_, (next, _))) = segments.next_if(|((_, next, _), _)| *next == address) {
+                last = *next;
+            }
+            Some(last.slot)
+        })
     }
 
     /// A transaction other than `slot` with a segment that overlaps this one.
@@ -58,23 +80,41 @@ impl Memory {
         let last = first.saturating_add(u64::from(segment.length.checked_sub(1)?));
         let before = self
             .0
-            .range(..=(rkey, first))
+            .range(..=(rkey, first, u64::MAX))
             .next_back()
             .filter(|(start, (_, length))| start.0 == rkey && first - start.1 < u64::from(*length));
-        let after = self.0.range((rkey, first)..=(rkey, last)).next();
+        let after = self.0.range((rkey, first, 0)..=(rkey, last, u64::MAX)).next();
         let found = before.into_iter().chain(after).map(|(_, (target, _))| target.slot);
         found.into_iter().find(|found| *found != slot)
     }
 
     /// Bytes of heap memory that a clone needs, if the nodes of the tree are three quarters full.
     pub(super) fn footprint(&self) -> usize {
-        self.0.len() * size_of::<((Rkey, u64), (Target, u32))>() * 4 / 3
+        self.0.len() * size_of::<(Key, (Target, u32))>() * 4 / 3
     }
 
-    /// The segment that contains `address`.
-    pub(super) fn find(&self, rkey: Rkey, address: u64) -> Option<Target> {
-        let (start, (target, length)) = self.0.range(..=(rkey, address)).next_back()?;
-        (start.0 == rkey && address - start.1 < u64::from(*length)).then_some(*target)
+    /// The segment that contains `address`, for an operation of this frame: the last one that was
+    /// advertised before it, or else the first one.
+    pub(super) fn find(&self, rkey: Rkey, address: u64, frame: u64) -> Option<Found> {
+        let ((_, start, since), (target, length)) =
+            self.0.range((rkey, 0, 0)..=(rkey, address, u64::MAX)).next_back()?;
+        if *since > frame {
+            return self.find_earlier(rkey, (*start, address), frame);
+        }
+        let is_inside = address - start < u64::from(*length);
+        is_inside.then_some(Found { target: *target, frames: *since..u64::MAX })
+    }
+
+    /// As [`Memory::find`], if the segment at `start` was advertised again after this frame.
+    #[cold]
+    fn find_earlier(&self, rkey: Rkey, (start, address): (u64, u64), frame: u64) -> Option<Found> {
+        let mut after = self.0.range((rkey, start, frame + 1)..=(rkey, start, u64::MAX));
+        let before = self.0.range((rkey, start, 0)..=(rkey, start, frame)).next_back();
+        let since = before.map_or(0, |((_, _, since), _)| *since);
+        let (_, (target, length)) = before.or_else(|| after.next())?;
+        let until = after.next().map_or(u64::MAX, |((_, _, next), _)| *next);
+        let is_inside = address - start < u64::from(*length);
+        is_inside.then_some(Found { target: *target, frames: since..until })
     }
 }
 
@@ -91,16 +131,28 @@ mod tests {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let region = segment(7, 0x1000, 0x100);
         let mut memory = Memory::default();
-        memory.advertise(&region, first, 0);
-        memory.advertise(&region, second, 3);
+        memory.advertise(&region, 10, first, 0);
+        memory.advertise(&region, 20, second, 3);
+        let find = |memory: &Memory, rkey, address, frame| {
+            let Found { target, frames } = memory.find(Rkey(rkey), address, frame)?;
+            Some((target.slot, target.segment, frames))
+        };
+        for (frame, found) in [
+            (9, (first, 0, 0..20)),
+            (10, (first, 0, 10..20)),
+            (19, (first, 0, 10..20)),
+            (20, (second, 3, 20..u64::MAX)),
+        ] {
+            assert_eq!(find(&memory, 7, 0x10ff, frame), Some(found), "{frame}");
+        }
+        assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [second]);
         memory.withdraw(&region, first);
-        let target = memory.find(Rkey(7), 0x10ff).unwrap();
-        assert_eq!((target.slot, target.segment), (second, 3));
-        assert_eq!(memory.find(Rkey(7), 0x1100), None);
-        assert_eq!(memory.find(Rkey(7), 0xfff), None);
-        assert_eq!(memory.find(Rkey(8), 0x1000), None);
+        assert_eq!(find(&memory, 7, 0x10ff, 9), Some((second, 3, 0..u64::MAX)));
+        for (rkey, address) in [(7, 0x1100), (7, 0xfff), (8, 0x1000)] {
+            assert_eq!(find(&memory, rkey, address, 20), None);
+        }
         memory.withdraw(&region, second);
-        assert_eq!(memory.find(Rkey(7), 0x1000), None);
+        assert_eq!(find(&memory, 7, 0x1000, 20), None);
     }
 
     /// An empty segment is not memory, so one at the same address stays.
@@ -108,9 +160,9 @@ mod tests {
     fn empty_segment_is_not_memory() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let mut memory = Memory::default();
-        memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
-        memory.advertise(&segment(7, 0x1000, 0), second, 0);
-        assert_eq!(memory.find(Rkey(7), 0x1000).map(|target| target.slot), Some(first));
+        memory.advertise(&segment(7, 0x1000, 0x100), 1, first, 0);
+        memory.advertise(&segment(7, 0x1000, 0), 2, second, 0);
+        assert_eq!(memory.find(Rkey(7), 0x1000, 2).map(|found| found.target.slot), Some(first));
         assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [first]);
     }
 
@@ -118,7 +170,7 @@ mod tests {
     fn overlap_with_other_transaction_is_found() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let mut memory = Memory::default();
-        memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
+        memory.advertise(&segment(7, 0x1000, 0x100), 1, first, 0);
         for (handle, offset, length, found) in [
             (7, 0x1000, 0x100, true),
             (7, 0x10ff, 1, true),
@@ -142,7 +194,7 @@ mod tests {
     fn region_past_end_of_address_space_is_advertised() {
         let slot = Slot { index: 0, generation: 1 };
         let mut memory = Memory::default();
-        memory.advertise(&segment(1, u64::MAX - 1, 100), slot, 0);
+        memory.advertise(&segment(1, u64::MAX - 1, 100), 1, slot, 0);
         assert!(memory.advertises(Rkey(1), u64::MAX));
     }
 }

@@ -60,7 +60,7 @@ impl Transactions {
             }
             let open = &mut self.slots[slot.index as usize];
             for (index, placed) in open.segments.iter().enumerate() {
-                peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
+                peers.sides[from].memory.advertise(&placed.segment, send.seen.frame, slot, index as u32);
             }
             peers.sides[from].last = None;
         }
@@ -130,7 +130,7 @@ impl Transactions {
                 true,
             );
             for (index, placed) in open.segments.iter().enumerate().skip(first) {
-                peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
+                peers.sides[from].memory.advertise(&placed.segment, send.seen.frame, slot, index as u32);
             }
             peers.sides[from].last = None;
         }

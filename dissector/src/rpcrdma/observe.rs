@@ -1,5 +1,6 @@
 //! Observations of messages, for the judge.
 
+use super::memory::Found;
 use super::open::Open;
 use super::{Kind, Peers, Slot, Transactions};
 use crate::connection::Route;
@@ -130,13 +131,13 @@ impl Transactions {
             return;
         }
         let mut advertised = None;
-        if let Some((address, mismatch)) = self.mismatch(from.other(), reading, memory, peers) {
+        if let Some((address, mismatch)) = self.mismatch(from.other(), (seen, reading), memory, peers) {
             peers.observe(
                 Observed::Unmatched(Unmatched { from, seen, position, reading, memory, address, mismatch }),
                 report,
             );
         } else {
-            advertised = self.advertised(from.other(), memory, peers);
+            advertised = self.advertised(from.other(), memory, seen, peers);
         }
         if peers.operations.len() == MOST {
             peers.operations.pop_front();
@@ -145,9 +146,15 @@ impl Transactions {
     }
 
     /// The packet that completed the message by which end `owner` advertised this memory, and whether
-    /// that message is a reply.
-    pub(crate) fn advertised(&self, owner: End, memory: MemoryRange, peers: &Peers) -> Option<(Seen, bool)> {
-        let target = self.target(peers, owner, memory.rkey, memory.address)?;
+    /// that message is a reply. `seen` is a packet of an operation on it.
+    pub(crate) fn advertised(
+        &self,
+        owner: End,
+        memory: MemoryRange,
+        seen: Seen,
+        peers: &Peers,
+    ) -> Option<(Seen, bool)> {
+        let Found { target, .. } = self.target(peers, owner, (memory.rkey, memory.address), seen.frame)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;
         let Transaction { call, reply, .. } = &open.transaction;
@@ -161,12 +168,12 @@ impl Transactions {
     fn mismatch(
         &self,
         owner: End,
-        reading: bool,
+        (seen, reading): (Seen, bool),
         memory: MemoryRange,
         peers: &Peers,
     ) -> Option<(u64, Mismatch)> {
         let start = memory.address;
-        let Some(target) = self.target(peers, owner, memory.rkey, start) else {
+        let Some(Found { target, .. }) = self.target(peers, owner, (memory.rkey, start), seen.frame) else {
             return Some((start, Mismatch::Unadvertised));
         };
         let open = self.slots.get(target.slot.index as usize)?;
@@ -177,7 +184,11 @@ impl Transactions {
             return Some((start, Mismatch::Invalidated(*revoked)));
         }
         if !open.is_for(target.segment as usize, reading) {
-            return Some((start, Mismatch::OtherWay(advertiser)));
+            // The same memory may have been advertised before, in a call that the capture lacks.
+            let advertised = self.advertised(owner, memory, seen, peers);
+            let is_later = advertised.is_some_and(|(message, _)| message.frame > seen.frame);
+            let mismatch = if is_later { Mismatch::Unadvertised } else { Mismatch::OtherWay(advertiser) };
+            return Some((start, mismatch));
         }
         let segment = open.segments.get(target.segment as usize)?.segment;
         let inside = u64::from(segment.length) - start.wrapping_sub(segment.offset);
@@ -185,7 +196,7 @@ impl Transactions {
             return None;
         }
         let end = u128::from(start) + u128::from(inside);
-        let address = self.end_of_memory(owner, reading, memory, end, peers)?;
+        let address = self.end_of_memory(owner, (seen, reading), memory, end, peers)?;
         Some((address as u64, Mismatch::PastEnd(advertiser)))
     }
 
@@ -195,7 +206,7 @@ impl Transactions {
     fn end_of_memory(
         &self,
         owner: End,
-        reading: bool,
+        (seen, reading): (Seen, bool),
         memory: MemoryRange,
         mut address: u128,
         peers: &Peers,
@@ -207,9 +218,9 @@ impl Transactions {
             if address >= end {
                 return None;
             }
-            let target =
-                u64::try_from(address).ok().and_then(|at| peers.sides[owner].memory.find(memory.rkey, at));
-            let next = target.and_then(|target| {
+            let of_owner = &peers.sides[owner].memory;
+            let found = u64::try_from(address).ok().and_then(|at| of_owner.find(memory.rkey, at, seen.frame));
+            let next = found.and_then(|Found { target, .. }| {
                 let open = self.slots.get(target.slot.index as usize)?;
                 open.is_for(target.segment as usize, reading).then_some(())?;
                 let segment = open.segments.get(target.segment as usize)?.segment;

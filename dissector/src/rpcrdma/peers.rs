@@ -1,6 +1,6 @@
 //! The two ends of a connection at the RPC-over-RDMA level.
 
-use super::memory::Target;
+use super::memory::Found;
 use super::{BuildHasher, Memory, Slot};
 use crate::connection::{ConnectionId, FlowKey, Route};
 use crate::observation::{HalfFlow, Revoked};
@@ -24,7 +24,7 @@ pub(crate) struct Side {
     /// The memory that it advertised.
     pub(super) memory: Memory,
     /// Segment of the last placement. The packets of one message mostly go to one segment.
-    pub(super) last: Option<Target>,
+    pub(super) last: Option<Found>,
 }
 
 impl Side {

@@ -3,7 +3,7 @@
 //! The memory belongs to the transaction that advertised it. If the capture lacks its call, it
 //! belongs to the transaction whose reply returns the memory.
 
-use super::memory::Target;
+use super::memory::{Found, Target};
 use super::open::{self, saturate};
 use super::{Peers, Slot, Transactions};
 use crate::event::{Event, Eviction, Report};
@@ -19,7 +19,8 @@ impl Transactions {
         let mut is_first = true;
         // It may continue in the next segment under the same handle.
         while length > 0 || is_first {
-            let Some(target) = self.target(peers, owner, rkey, address) else { return };
+            let found = self.target(peers, owner, (rkey, address), request.seen.frame);
+            let Some(Found { target, .. }) = found else { return };
             let Some(open) = self.find(target.slot) else { return };
             if !open.is_for(target.segment as usize, true) {
                 return;
@@ -56,10 +57,12 @@ impl Transactions {
         peers: &mut Peers,
         report: &mut Report<'_>,
     ) -> bool {
-        let Some(target) = self.target(peers, owner, placement.memory.rkey, placement.address) else {
+        let memory = (placement.memory.rkey, placement.address);
+        let Some(found) = self.target(peers, owner, memory, placement.seen.frame) else {
             return false;
         };
-        peers.sides[owner].last = Some(target);
+        let target = found.target;
+        peers.sides[owner].last = Some(found);
         let Some(open) = self.slots.get(target.slot.index as usize) else { return false };
         let inside = open.inside(target.segment as usize, placement.address);
         if inside < placement.length {
@@ -129,7 +132,8 @@ impl Transactions {
             }
             is_first = false;
             rest = after;
-            let Some(target) = self.target(peers, owner, rest.memory.rkey, rest.address) else { return true };
+            let next = self.target(peers, owner, (rest.memory.rkey, rest.address), rest.seen.frame);
+            let Some(Found { target, .. }) = next else { return true };
             let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
             inside = open.inside(target.segment as usize, rest.address).min(rest.length);
             if inside == 0 {
@@ -169,18 +173,27 @@ impl Transactions {
         core::mem::take(&mut self.claimed)
     }
 
+    /// The segment of end `owner` that contains an address, for an operation of this frame.
     #[inline]
-    pub(super) fn target(&self, peers: &Peers, owner: End, rkey: Rkey, address: u64) -> Option<Target> {
-        if let Some(last) = peers.sides[owner].last
-            && let Some(open) = self.slots.get(last.slot.index as usize)
+    pub(super) fn target(
+        &self,
+        peers: &Peers,
+        owner: End,
+        (rkey, address): (Rkey, u64),
+        frame: u64,
+    ) -> Option<Found> {
+        if let Some(last) = &peers.sides[owner].last
+            && last.frames.contains(&frame)
+            && let Target { slot, segment } = last.target
+            && let Some(open) = self.slots.get(slot.index as usize)
             && open.is_open
-            && open.generation == last.slot.generation
+            && open.generation == slot.generation
             && open.session == peers.session
-            && open.holds(last.segment as usize, owner, rkey, address)
+            && open.holds(segment as usize, owner, rkey, address)
         {
-            return Some(last);
+            return Some(last.clone());
         }
-        peers.sides[owner].memory.find(rkey, address)
+        peers.sides[owner].memory.find(rkey, address, frame)
     }
 
     /// Matches earlier RDMA Writes to the chunks that a reply returns, if the capture lacks its

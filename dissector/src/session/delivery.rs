@@ -241,7 +241,8 @@ fn deliver(
             let waits =
                 || request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame));
             let is_operation = operation.is_some() || memory.is_some() || waits();
-            let named = || memory.and_then(|memory| transactions.advertised(from, memory, peers));
+            let of_request = request.unwrap_or(seen);
+            let named = || memory.and_then(|memory| transactions.advertised(from, memory, of_request, peers));
             let advertised = operation.flatten().or_else(named);
             let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);
