@@ -9,6 +9,7 @@ use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
+use rdmascope_wire::rpcrdma::Procedure;
 use rdmascope_wire::{Xid, cm};
 use std::collections::VecDeque;
 
@@ -93,6 +94,8 @@ pub(super) struct History {
     pub(super) requester: End,
     /// Whether it is known which end that is.
     pub(super) roles_known: bool,
+    /// Whether the other end called too, while that was unknown.
+    both_call: bool,
     latest: Time,
     pub(super) summary: Option<Summary>,
 }
@@ -286,10 +289,7 @@ impl History {
     /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
         let is_backward = transaction.direction == Direction::Backward;
-        // A message in a Read chunk that was not read is a call only if the requester sent it. It may
-        // also be the reply to a call that the capture lacks.
-        let is_call = transaction.procedure.is_some() || self.roles_known && !is_backward;
-        let call = Call::of(transaction).filter(|_| is_call);
+        let call = Call::of(transaction).filter(|_| self.is_call(transaction));
         if is_backward {
             self.passed(call.filter(|call| call.waited() >= SILENCE));
             return;
@@ -336,6 +336,28 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Whether a transaction without a reply certainly has a call of its direction.
+    ///
+    /// A message in a Read chunk that was not read is a call only if the requester sent it. It may also
+    /// be the reply to a call that the capture lacks. If a snap length cut the program, the end that
+    /// called first is the requester only if the other end does not call.
+    fn is_call(&mut self, transaction: &Transaction) -> bool {
+        let Some(call) = transaction.call.as_ref().filter(|_| transaction.procedure.is_none()) else {
+            return true;
+        };
+        if transaction.direction == Direction::Backward {
+            if !self.roles_known && !self.both_call {
+                self.both_call = true;
+                self.unanswered.clear();
+                self.gaps.clear();
+                self.passed.clear();
+            }
+            return false;
+        }
+        let shows_type = call.rpc_xid.is_some() && call.procedure != Procedure::Nomsg;
+        self.roles_known || shows_type && !self.both_call
     }
 
     /// Notes a call.
