@@ -1,12 +1,16 @@
 //! A packet captured twice counts once; a retransmission counts as a packet.
 
+use rdmascope_conformance::{Finding, Judge, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::{samples, session};
+use rdmascope_tests::{judged, samples, session};
+use std::collections::BTreeSet;
 
 /// The session captured on two interfaces: each packet appears again after `later` nanoseconds.
 fn captured_twice(session: &Capture, later: i64) -> Capture {
@@ -147,6 +151,78 @@ fn packet_from_another_interface_is_a_copy() {
             again.push(Record { number: index as u64 + 1, time, tap: Tap { file: 0, interface }, ..record });
         }
         assert_eq!(totals(again.into_iter()).copies, 2, "{order:?}");
+    }
+}
+
+/// The totals of [`two_files`].
+fn in_two_files(session: &Capture, apart: i64, keep: impl Fn(usize, u64) -> bool) -> Totals {
+    totals(two_files(session, apart, keep).into_iter())
+}
+
+/// The session in two files, of hosts whose clocks differ by `apart` nanoseconds. `keep` has the packets
+/// of each file.
+fn two_files(session: &Capture, apart: i64, keep: impl Fn(usize, u64) -> bool) -> Vec<Record<'_>> {
+    let mut records: Vec<Record<'_>> = Vec::new();
+    for file in 0..2 {
+        let of_file = session::records(session).filter(|record| keep(file, record.number));
+        records.extend(of_file.map(|record| Record {
+            time: Time(record.time.0 + apart * file as i64),
+            tap: Tap { file: file as u32, interface: 0 },
+            ..record
+        }));
+    }
+    records.sort_by_key(|record| record.time);
+    (1..).zip(records).map(|(number, record)| Record { number, ..record }).collect()
+}
+
+/// The clocks of two hosts may differ. A packet in the files of both is one packet, not a retransmission.
+#[test]
+fn packet_in_two_files_is_a_copy() {
+    let session = samples::capture("nfs4.1-backchannel-recall");
+    let mut without = session.clone();
+    without_identification(&mut without);
+    let packets = session.packets.len() as u64;
+    for session in [&session, &without] {
+        for apart in [3_000_000, 40_000_000, -40_000_000] {
+            let found = in_two_files(session, apart, |_, _| true);
+            assert_eq!((found.copies, found.clocks_differ.is_some()), (packets, true), "{apart}");
+        }
+        assert_eq!(in_two_files(session, 1_000, |_, _| true).clocks_differ, None);
+        assert_eq!(in_two_files(session, 30_000_000_000, |_, _| true).copies, 0, "more than the time");
+    }
+    // A rotated capture: the second file begins where the first one ends, and repeats the last packets.
+    let rotated = in_two_files(&without, 3_000_000, |file, number| match file {
+        0 => number <= packets - 10,
+        _ => number > packets - 10,
+    });
+    assert_eq!((rotated.copies, rotated.clocks_differ), (0, None));
+}
+
+/// Each file lacks packets that the other one has. The times of the two do not accuse an end.
+#[test]
+fn files_with_different_clocks_accuse_no_end() {
+    for name in ["nfs3-basic", "nfs4.1-backchannel-recall", "nfs4.2-basic"] {
+        let session = samples::capture(name);
+        let certain = |found: &[Finding]| -> BTreeSet<&'static str> {
+            let is_certain = |finding: &&Finding| finding.verdict == Verdict::Certain;
+            found.iter().filter(is_certain).map(|finding| judged::rule(finding).id).collect()
+        };
+        let expected = certain(&judged::findings(&session));
+        for apart in [5_000_000, 40_000_000, -40_000_000] {
+            for (step, from) in [(7, 3), (13, 5), (29, 11)] {
+                let records = two_files(&session, apart, |file, number| {
+                    number % step != if file == 0 { from } else { from - 1 }
+                });
+                let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+                let (mut judge, mut found) = (Judge::default(), Vec::new());
+                let mut handle =
+                    |event: &Event<'_>| judge.handle(event, &mut |finding| found.push(finding.clone()));
+                records.iter().for_each(|record| engine.handle(record, &mut |event| handle(&event)));
+                engine.finish(&mut |event| handle(&event));
+                let more: Vec<_> = certain(&found).difference(&expected).copied().collect();
+                assert_eq!(more, [""; 0], "{name} {apart} {step}");
+            }
+        }
     }
 }
 

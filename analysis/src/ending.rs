@@ -108,6 +108,9 @@ impl Ending {
         let is_loopback =
             interfaces.peek().is_some() && interfaces.all(|it| it.name.as_deref() == Some("lo"));
         match is_loopback {
+            _ if self.totals.clocks_differ.is_some() => {
+                "two capture points whose clocks differ; with one file as --with FILE, the clocks are tied"
+            }
             true => "the loopback device lo shows a packet when it is sent and when it is received",
             false => "two capture points, or a mirror",
         }

@@ -27,6 +27,9 @@ pub struct Judge {
     selected: SelectedRules,
     connections: ConnectionTable,
     lasting: Lasting,
+    /// Whether the order of packets in different files of the capture is unknown. Then no finding is
+    /// certain.
+    clocks_differ: bool,
 }
 
 /// The rules by the kind of case that they apply to.
@@ -173,7 +176,8 @@ impl Judge {
                 }
             }
         }
-        Judge { selected, connections: ConnectionTable::default(), lasting: Lasting::default() }
+        let (connections, lasting) = Default::default();
+        Judge { selected, connections, lasting, clocks_differ: false }
     }
 
     /// The engine configuration that a judge requires.
@@ -183,10 +187,20 @@ impl Judge {
 
     /// Takes the next event of the engine.
     pub fn handle(&mut self, event: &Event<'_>, report: &mut dyn FnMut(&Finding)) {
+        self.clocks_differ |= matches!(event, Event::ClocksDiffer(_));
+        if !self.clocks_differ {
+            return self.take(event, report);
+        }
+        self.take(event, &mut |finding| {
+            report(&Finding { verdict: Verdict::Inconclusive, ..finding.clone() });
+        });
+    }
+
+    fn take(&mut self, event: &Event<'_>, report: &mut dyn FnMut(&Finding)) {
         match event {
             Event::Observation(observation) => self.observe(observation, report),
             Event::Transaction(transaction) => {
-                let Judge { selected, connections, lasting } = self;
+                let Judge { selected, connections, lasting, .. } = self;
                 let Some(judged) = connections.find(transaction.connection) else { return };
                 lasting.update_transaction(transaction, &judged.known, &mut judged.memories);
                 for Gated { opens, rules, .. } in &selected.transaction {
@@ -238,7 +252,7 @@ impl Judge {
     }
 
     fn observe(&mut self, observation: &Observation<'_>, report: &mut dyn FnMut(&Finding)) {
-        let Judge { selected, connections, lasting } = self;
+        let Judge { selected, connections, lasting, .. } = self;
         let id = observation.connection;
         if let Observed::Joined(Some(known_as)) = &observation.kind
             && let Some(mut gone) = connections.remove(*known_as)

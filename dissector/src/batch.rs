@@ -33,6 +33,7 @@ pub struct Batch {
 #[expect(clippy::large_enum_variant, reason = "most events are observations")]
 enum Kept {
     ClockStep(Seen),
+    ClocksDiffer(Seen),
     /// The index of the transaction.
     Transaction(usize),
     Connection(Box<Connection>),
@@ -98,6 +99,7 @@ impl Batch {
     pub fn push(&mut self, event: &Event<'_>) -> bool {
         let kept = match *event {
             Event::ClockStep(seen) => Kept::ClockStep(seen),
+            Event::ClocksDiffer(seen) => Kept::ClocksDiffer(seen),
             Event::Transaction(transaction) => Kept::Transaction(self.keep(transaction)),
             Event::Connection(connection) => Kept::Connection(Box::new(connection.clone())),
             Event::Eviction(eviction) => Kept::Eviction(eviction),
@@ -128,6 +130,7 @@ impl Batch {
         for kept in &self.events {
             match kept {
                 Kept::ClockStep(seen) => report(Event::ClockStep(*seen)),
+                Kept::ClocksDiffer(seen) => report(Event::ClocksDiffer(*seen)),
                 Kept::Transaction(index) => report(Event::Transaction(&self.transactions[*index])),
                 Kept::Connection(connection) => report(Event::Connection(connection)),
                 Kept::Eviction(eviction) => report(Event::Eviction(*eviction)),

@@ -97,6 +97,9 @@ pub struct Totals {
     /// Packets and segments that are copies. They are not processed further, so they do not count
     /// for messages, transactions or connections.
     pub copies: u64,
+    /// The record that shows that the clocks of files which were captured at the same time differ: by
+    /// then, most copies in another file came more than 2 ms late.
+    pub clocks_differ: Option<u64>,
     /// Records with other traffic.
     pub others: u64,
     /// Records with other traffic, by its kind.
@@ -230,6 +233,10 @@ impl Engine {
                 .and_then(|segment| copies.note(Sighting::of_segment(segment, seen, record.tap()))),
         };
         totals.copies += u64::from(copy_of.is_some());
+        if copies.show_different_clocks() && totals.clocks_differ.is_none() {
+            totals.clocks_differ = Some(record.number);
+            report(Event::ClocksDiffer(seen));
+        }
         let mut place = None;
         if let (Ok(frame), Some(Ok(transport)), Some(first)) = (frame, transport, copy_of) {
             place = sessions.find_copied(&flow(frame, transport), first, frame.context);
@@ -630,6 +637,7 @@ impl Totals {
             Event::Eviction(_) => self.evictions += 1,
             Event::Packet(_)
             | Event::ClockStep(_)
+            | Event::ClocksDiffer(_)
             | Event::Connection(_)
             | Event::Observation(_)
             | Event::Attributed(_)

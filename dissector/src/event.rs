@@ -18,6 +18,9 @@ pub enum Event<'a> {
     Packet(&'a Packet<'a>),
     /// The clock stepped back by this record. Times before it and from it on cannot be compared.
     ClockStep(Seen),
+    /// The clocks of files that were captured at the same time differ, as this record shows. The order
+    /// of packets in different files is unknown.
+    ClocksDiffer(Seen),
     /// A transaction that ended, or was open at the end of the capture.
     Transaction(&'a Transaction),
     /// A connection that ended, was evicted, or was open at the end of the capture.

@@ -3,6 +3,7 @@
 //! A capture on all interfaces of a host, on both ports of a switch or at two capture points
 //! contains packets more than once. A copy is no retransmission: the packet was sent once.
 
+use crate::connection::Files;
 use crate::frame::{Frame, Identity, Numbering, Segment};
 use crate::record::{Seen, Tap, Time};
 use alloc::boxed::Box;
@@ -22,6 +23,14 @@ pub(crate) struct Copies {
     /// The maximum time between two taps of the same packet, for captures from distant capture
     /// points.
     apart: Option<u64>,
+    /// The file of the last packet, and all files so far.
+    file: u32,
+    files: Files,
+    /// Whether files were captured at the same time: packets of one came before and after those of
+    /// another. Files of a rotated capture follow each other.
+    is_parallel: bool,
+    /// Copies in another file: within [`NUMBERED`], and later.
+    elsewhere: [u64; 2],
 }
 
 /// A packet in a record.
@@ -80,8 +89,18 @@ impl Sighting {
     /// The index of its set.
     #[inline]
     fn place(&self, sets: usize) -> usize {
-        (self.mixed >> (u32::BITS - sets.ilog2())) as usize
+        place(self.mixed, sets)
     }
+}
+
+/// The index of the set of a packet, by [`Sighting::mixed`].
+#[inline]
+fn place(mixed: u32, sets: usize) -> usize {
+    (mixed >> (u32::BITS - sets.ilog2())) as usize
+}
+
+fn sets(count: usize) -> Box<[Set]> {
+    vec![Set::default(); count].into_boxed_slice()
 }
 
 /// A set of packets. The oldest is replaced first.
@@ -96,6 +115,8 @@ struct Set {
 #[derive(Clone, Debug)]
 struct Shown {
     first: First,
+    /// [`Sighting::mixed`].
+    mixed: u32,
     place: (Place, Time),
     /// Further places, at most [`PLACES`]. Few packets have any, so that the table stays small.
     further: Vec<(Place, Time)>,
@@ -112,11 +133,22 @@ const NUMBERED: u64 = 2_000_000;
 /// sender retransmits the same bytes, but not within a round trip. At another place, the same bytes
 /// within [`NUMBERED`] are a copy.
 const NOT_NUMBERED: u64 = 10_000;
+/// Maximum delay of a copy in another file, in nanoseconds. Clocks of two hosts may differ by more than
+/// [`NUMBERED`].
+const OTHER_FILE: u64 = 1_000_000_000;
 /// Maximum number of further places of a packet: a capture on all interfaces shows it at a port, its
 /// bond, its VLAN and its bridge.
 const PLACES: usize = 3;
 
 impl Set {
+    /// Adds a packet in place of the oldest.
+    #[inline]
+    fn insert(&mut self, identity: u64, shown: Shown) {
+        let at = usize::from(self.next) % WAYS;
+        (self.identities[at], self.seen[at]) = (identity, Some(shown));
+        self.next = self.next.wrapping_add(1);
+    }
+
     /// The index of a packet in the set, unless it was removed.
     #[inline]
     fn position(&self, identity: Identity) -> Option<usize> {
@@ -125,8 +157,8 @@ impl Set {
 }
 
 impl Shown {
-    fn new(first: First, place: Place) -> Shown {
-        Shown { first, place: (place, first.seen.time), further: Vec::new() }
+    fn new(first: First, mixed: u32, place: Place) -> Shown {
+        Shown { first, mixed, place: (place, first.seen.time), further: Vec::new() }
     }
 
     /// Whether `place` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
@@ -166,34 +198,67 @@ impl Copies {
         self.apart.map_or(NUMBERED, |apart| apart.max(NUMBERED))
     }
 
+    /// Notes the file of a packet. If files were captured at the same time, remembers more packets
+    /// from now on.
+    #[cold]
+    fn note_file(&mut self, file: u32) {
+        let is_parallel = file < Files::MOST - 1 && self.files.has(file);
+        self.file = file;
+        self.files.add(file);
+        if self.is_parallel || !is_parallel || self.apart.is_some() {
+            return;
+        }
+        self.is_parallel = true;
+        let few = core::mem::replace(&mut self.sets, sets(SETS_APART));
+        for (identity, shown) in few.into_iter().flat_map(|set| set.identities.into_iter().zip(set.seen)) {
+            let Some(shown) = shown else { continue };
+            self.sets[place(shown.mixed, SETS_APART)].insert(identity, shown);
+        }
+    }
+
     /// Notes a packet. If it is a copy, returns its first sighting.
     #[inline]
     pub(crate) fn note(&mut self, sighting: Sighting) -> Option<First> {
         if self.sets.is_empty() {
-            let sets = if self.apart.is_some() { SETS_APART } else { SETS };
-            self.sets = vec![Set::default(); sets].into_boxed_slice();
+            self.sets = sets(if self.apart.is_some() { SETS_APART } else { SETS });
+            self.files.add(sighting.place.0.file);
+            self.file = sighting.place.0.file;
+        }
+        if self.file != sighting.place.0.file {
+            self.note_file(sighting.place.0.file);
         }
         if sighting.identity.numbering == Numbering::Numbered {
             self.numbered |= sighting.flow;
         }
         let (is_numbered, within) = (self.is_numbered(sighting), self.within());
-        let Sighting { identity, seen, place, context, .. } = sighting;
+        let Sighting { identity, seen, place, context, mixed, .. } = sighting;
         let set = &mut self.sets[sighting.place(self.sets.len())];
         if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
         {
+            let is_elsewhere = shown.place.0.0.file != place.0.file;
+            let within = if is_elsewhere { within.max(OTHER_FILE) } else { within };
             if shown.is_copy(is_numbered, place, seen.time, within) {
-                return Some(shown.first);
+                let first = shown.first;
+                let is_late = seen.time.since(first.seen.time) > NUMBERED;
+                self.elsewhere[usize::from(is_late)] += u64::from(is_elsewhere);
+                return Some(first);
             }
             // A retransmission is noted like any other packet, so entries are replaced in the same
             // order whether retransmissions are distinguished or not.
             set.seen[at] = None;
         }
-        let at = usize::from(set.next) % WAYS;
-        (set.identities[at], set.seen[at]) =
-            (identity.hash(), Some(Shown::new(First { seen, context }, place)));
-        set.next = set.next.wrapping_add(1);
+        set.insert(identity.hash(), Shown::new(First { seen, context }, mixed, place));
         None
+    }
+
+    /// Whether the clocks of files that were captured at the same time differ, as most copies in another
+    /// file show. Few such copies may be retransmissions without an Identification.
+    #[inline]
+    pub(crate) fn show_different_clocks(&self) -> bool {
+        const FEWEST: u64 = 4;
+        let [timely, late] = self.elsewhere;
+        self.is_parallel && self.apart.is_none() && late >= FEWEST && late > timely
     }
 
     /// Whether an equal packet is in the table, whatever its age.
