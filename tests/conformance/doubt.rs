@@ -5,6 +5,8 @@ use rdmascope_conformance::{Level, Verdict};
 use rdmascope_testkit::messages::{
     WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, private_data,
     read_segment, reply, segment,
+    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, read_segment, reply,
+    segment, xdr,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
@@ -169,6 +171,37 @@ fn call_in_progress_may_be_answered_by_the_last_message() {
     };
     assert_eq!(session(false), [""; 0]);
     assert_eq!(rules(&session(true)), ["rpc-call-unanswered", "connection-broken"]);
+}
+
+/// A READ and its reply with RPCSEC_GSS that protects neither arguments nor results.
+fn authenticated_read(xid: u32) -> [Vec<u8>; 2] {
+    let credential = xdr("6 24 1 0 1 1 'contexts'");
+    let verifier = xdr("6 *28");
+    let mut call = nfs3(xid, 6, &format!("'handle' h0 {LENGTH}"));
+    call.splice(24..40, [credential, verifier.clone()].concat());
+    let mut answer = reply(xid, &format!("0 0 {LENGTH} 1 {LENGTH}"));
+    answer.splice(12..20, verifier);
+    [call, answer]
+}
+
+/// If a call was cut inside its credential or verifier, the results of its reply cannot be read.
+#[test]
+fn results_without_a_credential_are_unknown() {
+    let header = Builder { writes: vec![vec![MEMORY]], ..msg(2) };
+    let [call, answer] = authenticated_read(2).map(|payload| message(&header, &payload));
+    let mut world = World::connected();
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.write(SERVER, MEMORY, &data(LENGTH));
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+    world.disconnect(CLIENT);
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+    for length in (HEADERS..HEADERS + call.len()).step_by(4) {
+        let cut =
+            capture(&world, |_, frame| Some(if frame.from == CLIENT { length } else { frame.data.len() }));
+        assert_eq!(certain(&cut), [""; 0], "{length}");
+    }
 }
 
 const SESSION: &str = "0 0 0 115";

@@ -34,9 +34,13 @@ pub(in super::super) fn is_called(transaction: &Transaction, call: &Message) -> 
     is_bound(transaction) && call.unread.is_none() && transaction.security.is_some()
 }
 
-/// Whether all results were read.
+/// Whether all results were read. If the capture cut off the credential, only a status shows that
+/// RPCSEC_GSS did not hide them.
 pub(in super::super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
-    is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
+    is_bound(transaction)
+        && (transaction.security.is_some() || transaction.status.is_some())
+        && reply.unread.is_none()
+        && transaction.rpc_status == Some(rpc::Status::Success)
 }
 
 /// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in order:
