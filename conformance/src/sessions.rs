@@ -139,9 +139,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             with a CB_OFFLOAD, an OFFLOAD_CANCEL, or an OFFLOAD_STATUS with osr_complete that \
             names this stateid. The rule is decided when the connection is closed. The finding is \
             certain if the connection was accepted for the backchannel, a session was destroyed \
-            on it later, and the capture contains everything that the server sent, with every \
-            callback to its end. Otherwise the capture may lack the CB_OFFLOAD, and the finding is \
-            inconclusive. A report over any connection of the capture counts. The capture does not show whether another \
+            on it later, and the capture contains everything that both ends sent, with every \
+            call to its end. Otherwise the capture may lack the end of the operation, and the finding \
+            is inconclusive. A report over any connection of the capture counts. The capture does not show whether another \
             connection was bound to the backchannel, so the rule is a warning.",
         check: Check::Connection(offloads::unreported),
     },
@@ -171,7 +171,7 @@ pub(crate) struct SessionUse {
     /// completion was reported on no connection.
     pub(crate) offloads: Vec<Offload>,
     /// At the end of the connection: whether a callback on any connection was not read.
-    pub(crate) lacks_callback: bool,
+    pub(crate) lacks_call: bool,
 }
 
 /// A fault in the use of a slot.

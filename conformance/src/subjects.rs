@@ -326,6 +326,6 @@ impl Lasting {
     /// Hands over the offloaded operations of a connection that ends, before the rules run on it.
     pub(crate) fn hand_over_offloads(&mut self, known: &Known, memories: &mut Memories) {
         memories.sessions.offloads = self.offloads.take(known.connection);
-        memories.sessions.lacks_callback = self.offloads.lacks_callback;
+        memories.sessions.lacks_call = self.offloads.lacks_call;
     }
 }

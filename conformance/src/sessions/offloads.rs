@@ -21,8 +21,9 @@ pub(crate) struct Offloads {
     /// 8881, section 2.10.6.3).
     ended: [Option<StateId>; 32],
     next: usize,
-    /// Whether a callback was not read to its end, which may have been a CB_OFFLOAD.
-    pub(crate) lacks_callback: bool,
+    /// Whether a call was not read to its end. It may have been a CB_OFFLOAD, OFFLOAD_STATUS or
+    /// OFFLOAD_CANCEL.
+    pub(crate) lacks_call: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +50,7 @@ impl Offloads {
     pub(crate) fn note(&mut self, transaction: &Transaction) {
         let details = &transaction.details;
         let is_read = |call: &Message| call.unread.is_none() && call.stop.is_none();
-        self.lacks_callback |=
-            transaction.direction == Direction::Backward && !transaction.call.as_ref().is_some_and(is_read);
+        self.lacks_call |= !transaction.call.as_ref().is_some_and(is_read);
         let Some(id) = details.session.offload else { return };
         let begun = [Nfs4::Copy, Nfs4::WriteSame].into_iter().find(|operation| did(transaction, *operation));
         if let (Direction::Forward, Some(begun), Some(call), Some(reply)) =
@@ -107,7 +107,8 @@ pub(super) fn unreported(connection: &Connection, view: &View<'_, Read>, finding
     for offload in &used.offloads {
         let is_certain = view.memory.2.is_accepted()
             && !view.joined
-            && !used.lacks_callback
+            && !used.lacks_call
+            && view.is_fully_captured(view.requester)
             && used.destroyed.is_some_and(|destroyed| {
                 destroyed > offload.reply.frame && view.is_complete(server, destroyed)
             });
