@@ -104,7 +104,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             call. The rule applies if the capture contains a CM message that closes the \
             connection, or a new connection that takes over its queue pair. The finding is \
             inconclusive if the capture may lack the reply: if it lacks packets of the Responder, \
-            or if no later call was answered after the last RDMA operation for this one. If it contains nothing that the other end sent, \
+            or if no call was answered that was sent after this one had waited longer than any \
+            answered call. That answer also has to follow the last RDMA operation for this call. If it contains nothing that the other end sent, \
             that is reported once for the connection, and not for each call; if all packets of \
             the other end have a bad ICRC, packet-icrc reports that. \
             header-fault-unanswered covers calls with a faulty header, header-xid replies with \

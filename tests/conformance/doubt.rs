@@ -173,6 +173,28 @@ fn call_in_progress_may_be_answered_by_the_last_message() {
     assert_eq!(rules(&session(true)), ["rpc-call-unanswered", "connection-broken"]);
 }
 
+/// Calls that are outstanding together may be answered in any order. The capture lacks the last reply
+/// and its ACK.
+#[test]
+fn concurrent_call_may_be_answered_by_the_last_message() {
+    let session = |is_followed: bool| {
+        let mut world = World::connected();
+        world.getattr(1);
+        (2..=9).for_each(|xid| drop(world.send(CLIENT, &getattr(xid).0)));
+        world.ack(SERVER);
+        (3..=9).rev().for_each(|xid| drop(world.send(SERVER, &getattr(xid).1)));
+        world.ack(CLIENT);
+        if is_followed {
+            world.wait(1_000_000);
+            world.getattr(10);
+        }
+        world.disconnect(CLIENT);
+        certain(&whole(&world))
+    };
+    assert_eq!(session(false), [""; 0]);
+    assert_eq!(rules(&session(true)), ["rpc-call-unanswered", "connection-broken"]);
+}
+
 /// A READ and its reply with RPCSEC_GSS that protects neither arguments nor results.
 fn authenticated_read(xid: u32) -> [Vec<u8>; 2] {
     let credential = xdr("6 24 1 0 1 1 'contexts'");

@@ -46,6 +46,12 @@ impl AnsweredCalls {
         self.calls[self.next] = Some((call, reply));
         self.next = (self.next + 1) % AnsweredCalls::MOST;
     }
+
+    /// The longest time that one of them waited, in nanoseconds.
+    fn longest(&self) -> u64 {
+        let waits = self.calls.iter().flatten().map(|(call, reply)| reply.time.since(call.time));
+        waits.max().unwrap_or(0)
+    }
 }
 
 /// A call on an earlier connection.
@@ -160,15 +166,20 @@ impl EarlierCalls {
         self.again.iter().find(has_xid).map(|(_, _, frame)| *frame)
     }
 
-    /// Whether a later call was answered although this one was not: the Responder worked on this
-    /// call no longer. An answer before the last RDMA operation for this call does not show that.
+    /// Whether a call was answered that was sent after this one had waited longer than any answered
+    /// call. It shows that the Responder worked on this call no longer, unless it is answered before
+    /// the last RDMA operation for this call. Replies to concurrent calls may come in any order.
     pub(crate) fn passed_over(&self, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return false };
         let Timing { reads, writes, .. } = transaction.timing;
         let worked = [reads, writes].into_iter().flatten().map(|(_, last)| last).max();
-        let mut answered = self.answered[transaction.direction as usize].calls.iter().flatten();
-        answered.any(|(later, reply)| {
-            later.frame > call.seen.frame && worked.is_none_or(|last| reply.time > last)
+        let answered = &self.answered[transaction.direction as usize];
+        let longest = answered.longest();
+        let mut calls = answered.calls.iter().flatten();
+        calls.any(|(later, reply)| {
+            later.frame > call.seen.frame
+                && later.time.since(call.seen.time) > longest
+                && worked.is_none_or(|last| reply.time > last)
         })
     }
 }
