@@ -132,8 +132,8 @@ pub enum End {
     Lost,
     /// Its client ID was destroyed before it was returned.
     Abandoned,
-    /// A call that would end it has no readable reply; or its client ID ended, and a missing packet
-    /// may have ended it before.
+    /// A call that would end it has no readable reply; or its client ID ended or the server no
+    /// longer knew it, and a missing packet may have ended it before.
     Unknown,
     /// The table was full, so it was not followed to its end.
     NotFollowed,

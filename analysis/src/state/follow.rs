@@ -97,6 +97,8 @@ fn is_sure(lifetime: &Lifetime, blind: &Blind) -> bool {
 }
 
 impl States {
+    /// The longest time after which missing packets are reported, in nanoseconds.
+    const LONGEST_WAIT: i64 = 1_000_000_000;
     /// The most callbacks kept until their state appears.
     pub(super) const MOST_EARLY: usize = 64;
     /// The most flags that are kept.
@@ -227,9 +229,18 @@ impl States {
 
     /// Notes that something is missing on this connection.
     pub(super) fn blind(&mut self, connection: ConnectionId) {
+        self.blind_since(connection, Time(self.latest.0.saturating_sub(States::LONGEST_WAIT)));
+    }
+
+    /// Notes that something is missing on this connection, from this time on. It may have ended
+    /// state of the same client that seemed to last until its client ID ended.
+    fn blind_since(&mut self, connection: ConnectionId, since: Time) {
         // An entry of `blind` ends with its line.
-        self.line(connection);
+        let scope = self.line(connection).scope;
         self.blind.insert(connection, self.latest);
+        if let Some(scope) = scope {
+            self.table.doubt_ended(scope, since);
+        }
     }
 
     fn transaction(&mut self, transaction: &Transaction, sink: Sink<'_>) {
@@ -240,7 +251,8 @@ impl States {
             // A reply without a call, or a call that cannot be decoded.
             if self.line(transaction.connection).scope.is_some() {
                 self.table.summary.unread += 1;
-                self.blind(transaction.connection);
+                let first = transaction.messages().map(|message| message.seen.time).min();
+                self.blind_since(transaction.connection, first.unwrap_or(self.latest));
             }
             return;
         };

@@ -80,8 +80,11 @@ impl States {
             match outcome {
                 OperationOutcome::Succeeded => self.used(key, kind, state_kind, ends.is_none(), &begin, sink),
                 OperationOutcome::Failed(status) if is_one || kind == Nfs4::TestStateid => {
-                    if let Some(end) = refusal(status) {
-                        self.end(key, end, context.shown, sink);
+                    match refusal(status) {
+                        // A call that the capture lacks may have returned it.
+                        Some(End::Lost) => self.end_all(&[key], End::Lost, context.shown, sink),
+                        Some(end) => _ = self.end(key, end, context.shown, sink),
+                        None => {}
                     }
                     continue;
                 }

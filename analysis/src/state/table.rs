@@ -2,6 +2,7 @@
 
 use super::{At, End, Identity, Lifetime, Summary};
 use foldhash::fast::FixedState;
+use rdmascope_dissector::record::Time;
 use std::collections::{BTreeMap, HashMap};
 
 /// A scope and an identity. Two clients may use the same bytes.
@@ -129,6 +130,16 @@ impl Table {
         self.places.insert(*key, Place::Settled(self.endings));
         self.settled.insert(self.endings, lifetime);
         true
+    }
+
+    /// Makes those ends of a scope unknown that an unseen message from this time on may precede.
+    pub(super) fn doubt_ended(&mut self, scope: u64, since: Time) {
+        let is_meant = |lifetime: &&mut Lifetime| {
+            lifetime.scope == scope
+                && matches!(lifetime.end, End::Lost | End::Abandoned)
+                && lifetime.ended.is_some_and(|at| at.time >= since)
+        };
+        self.settled.values_mut().filter(is_meant).for_each(|lifetime| lifetime.end = End::Unknown);
     }
 
     /// Makes an ended lifetime live again, because it was used.

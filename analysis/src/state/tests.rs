@@ -190,6 +190,33 @@ fn failures_change_nothing_and_unanswered_ends_are_unknown() {
     assert_eq!(capture.ends()[2], (Kind::Open, End::Closed));
 }
 
+/// A reply shows that its call is missing, at the time of the call or when the connection ends. The
+/// call may have returned the state that the server knows no longer.
+#[test]
+fn missing_call_may_have_ended_state() {
+    for (call, answer) in [(READ, "22 0;25 10025"), ("22 'file';55 1 1 0 0 5", "22 0;55 0 1 10025")] {
+        for is_late in [false, true] {
+            let mut capture = Capture::new(1);
+            capture.mounted().on(OPEN, OPENED);
+            let mut lost = capture.transaction(Direction::Forward, CLOSE, Some(CLOSED));
+            (lost.call, lost.procedure) = (None, None);
+            if is_late {
+                capture.on(call, answer).add(&lost);
+            } else {
+                capture.add(&lost);
+                capture.on(call, answer);
+            }
+            assert_eq!(capture.ends()[2], (Kind::Open, End::Unknown), "{call} {is_late}");
+        }
+    }
+    let mut capture = Capture::new(1);
+    capture.mounted().on(OPEN, OPENED);
+    let mut lost = capture.transaction(Direction::Forward, CLOSE, Some(CLOSED));
+    (lost.call, lost.procedure) = (None, None);
+    capture.call("44 9 9 9 9", "44 0").call("57 h7", "57 0").add(&lost);
+    assert_eq!(capture.ends()[2..], [(Kind::Open, End::Unknown), (Kind::Delegation, End::Unknown)]);
+}
+
 #[test]
 fn earlier_state_is_found_by_its_use() {
     let mut capture = Capture::new(1);
