@@ -217,7 +217,7 @@ fn gss(body: &[u8]) -> Result<Vec<u8>, Stop> {
 }
 
 /// Copies the permitted bytes of arguments or results that begin at byte `at`.
-fn body(
+pub(super) fn body(
     values: &mut Values,
     transaction: &Transaction,
     of_reply: bool,
@@ -271,7 +271,7 @@ fn body(
 /// and names in types with other names, so their bodies are omitted.
 fn are_types_known(transaction: &Transaction) -> bool {
     transaction.procedure.is_some_and(|called| match (called.program, called.version) {
-        (program::NFS, version) => matches!(version, 3 | 4),
+        (program::NFS, version) => matches!(version, 2..=4),
         (program::NFSACL, version) => version == 3,
         (number, _) => program::is_callback(number),
     })
@@ -322,7 +322,9 @@ pub(super) enum Treatment {
 }
 
 /// Types whose bytes stay: identifiers that the server or the client generated.
-const HANDLES: [&str; 10] = [
+const HANDLES: [&str; 12] = [
+    "fhandle",
+    "nfscookie",
     "nfs_fh4",
     "sessionid4",
     "verifier4",
@@ -337,7 +339,7 @@ const HANDLES: [&str; 10] = [
 /// The same, by the enclosing type and the name of the field.
 const HANDLE_PLACES: [(&str, &str); 2] = [("nfs_fh3", "data"), ("stateid4", "other")];
 /// Types that are text, and other names that are compared.
-const TEXTS: [&str; 4] = ["filename3", "nfspath3", "utf8string", "linktext4"];
+const TEXTS: [&str; 6] = ["filename", "path", "filename3", "nfspath3", "utf8string", "linktext4"];
 const TEXT_PLACES: [(&str, &str); 8] = [
     ("authsys_parms", "machinename"),
     ("client_owner4", "co_ownerid"),
@@ -349,8 +351,17 @@ const TEXT_PLACES: [(&str, &str); 8] = [
     ("netaddr4", "na_r_netid"),
 ];
 const USERS: [&str; 2] = ["uid3", "gid3"];
-const USER_PLACES: [(&str, &str); 3] =
-    [("authsys_parms", "uid"), ("authsys_parms", "gid"), ("authsys_parms", "gids")];
+const USER_PLACES: [(&str, &str); 7] = [
+    ("authsys_parms", "uid"),
+    ("authsys_parms", "gid"),
+    ("authsys_parms", "gids"),
+    ("fattr", "uid"),
+    ("fattr", "gid"),
+    ("sattr", "uid"),
+    ("sattr", "gid"),
+];
+/// A uid or gid that is not to be set (RFC 1094, section 2.3.6).
+const NOT_SET: [u8; 4] = [0xff; 4];
 /// The usual values of an r_netid (RFC 5665, section 5.2), which identify no one.
 const NETIDS: [&[u8]; 6] = [b"tcp", b"tcp6", b"udp", b"udp6", b"rdma", b"rdma6"];
 
@@ -362,7 +373,7 @@ impl Treatment {
             value.types.iter().any(|name| types.contains(name)) || places.contains(&place)
         };
         match leaf {
-            Leaf::Number(_) if is_one(&USERS, &USER_PLACES) => Treatment::User,
+            Leaf::Number(_) if bytes != NOT_SET && is_one(&USERS, &USER_PLACES) => Treatment::User,
             Leaf::Number(_) | Leaf::Length(_) | Leaf::Flag(_) => Treatment::Keep,
             Leaf::Bytes if is_one(&HANDLES, &HANDLE_PLACES) => Treatment::Keep,
             Leaf::Bytes if NETIDS.contains(&bytes) && place.0 == "netaddr4" => Treatment::Keep,

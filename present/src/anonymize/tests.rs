@@ -1,6 +1,8 @@
 use super::*;
+use crate::fields::nfs::Unreduced;
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::frame::{Other, dissect};
+use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::record::LinkType;
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{samples, session};
@@ -150,4 +152,26 @@ fn runs_copy_bytes_to_their_offsets() {
         (copied(3, 2), copied(5, 6), copied(13, 3), copied(u64::MAX, 2)),
         ("bc".into(), "d....x".into(), "...".into(), "..".into())
     );
+}
+
+/// SYMLINK of NFS version 2: a directory, a name, a path, the mode, uid, gid, size and two times.
+#[test]
+fn arguments_of_nfs2_keep_their_lengths() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let names = [&words(&[4])[..], b"name", &words(&[8]), b"a/secret"].concat();
+    let attributes = [0o777, 1234, u32::MAX, 0, 7, 8, 9, 10];
+    let call = [&[5; 32][..], &names, &words(&attributes)].concat();
+    let procedure = rdmascope_dissector::ulb::Procedure { program: 100_003, version: 2, number: 13 };
+    let mut captured = Intervals::default();
+    captured.insert(0, call.len() as u64);
+    let unreduced = Unreduced { bytes: &call, length: call.len() as u64, captured: &captured };
+    let mut values = values::Values::new(Key::new(&[7; 32]).expect("it is long enough"));
+    let mut runs = Runs::default();
+    let transaction = rdmascope_tests::values::transaction(procedure, 1, 1000);
+    message::body(&mut values, &transaction, false, unreduced, 0, &mut runs);
+    let mut out = vec![0; call.len()];
+    runs.copy(0, &mut out);
+    assert_eq!((&out[..36], &out[40..44], &out[52..56]), (&call[..36], &call[40..44], &call[52..56]));
+    assert_eq!((&out[60..], out[45]), (&call[60..], b'/'));
+    assert!(out[36..40] != call[36..40] && out[44..52] != call[44..52] && out[56..60] != call[56..60]);
 }
