@@ -176,8 +176,8 @@ impl Judge {
                 }
             }
         }
-        let (connections, lasting) = Default::default();
-        Judge { selected, connections, lasting, clocks_differ: false }
+        let connections = ConnectionTable::default();
+        Judge { selected, connections, lasting: Lasting::default(), clocks_differ: false }
     }
 
     /// The engine configuration that a judge requires.

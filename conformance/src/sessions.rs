@@ -50,7 +50,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sentence: "A request has a sequence ID one above that of the previous request on its \
             slot, or repeats that request.",
         explanation: "The first request on a slot has sequence ID 1. A request that SEQUENCE \
-            refused does not count. If no reply was seen, the next request may have the same \
+            refused does not count, except if a different request with the same sequence ID gets \
+            NFS4ERR_SEQ_FALSE_RETRY. If no reply was seen, the next request may have the same \
             sequence ID or the next. A different request with the same sequence ID breaks the \
             rule; requests are compared by XID, and by operations with their \
             file handles, names, offsets and lengths. A sequence ID that goes back \

@@ -4,9 +4,7 @@
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_testkit::messages::{
     WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, private_data,
-    read_segment, reply, segment,
-    WRITE_POSITION, call_to, compound, data, getattr, header, message, msg, nfs3, nomsg, read_segment, reply,
-    segment, xdr,
+    read_segment, reply, segment, xdr,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};

@@ -100,6 +100,17 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "session-sequence",
+        alteration: "a call has the sequence ID of the one before it, and the server refuses it with NFS4ERR_SEQ_FALSE_RETRY",
+        control: basic,
+        alter: |capture| {
+            add_to_call(capture, ACCESS, NUMBER, u32::MAX);
+            refuse(capture, ACCESS, 10076);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[970, 974, 976], "149", "150"),
+    },
+    Trigger {
+        rule: "session-sequence",
         alteration: "the second callback has a sequence ID that is one less than that of the first",
         control: recall,
         alter: |capture| add_to_callback(capture, SECOND_RECALL, NUMBER, u32::MAX - 1),

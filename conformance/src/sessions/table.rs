@@ -324,9 +324,15 @@ impl Slot {
         }
         self.jump = None;
         let in_order = step == 1 || (unsure && matches!(step, 0..=2)) || !is_known;
+        let is_same =
+            request.xid == last.xid || request.operations == last.operations || transaction.stop.is_some();
         match status {
             // The replier did not accept it, so the slot is unchanged.
             Some(nfsstat4::SEQ_MISORDERED) if !in_order && step != 0 && !busy => {
+                report(request, last.number, [frame(&last), None], Basis::Packets);
+                return self;
+            }
+            Some(nfsstat4::SEQ_FALSE_RETRY) if !in_order && step == 0 && !is_same => {
                 report(request, last.number, [frame(&last), None], Basis::Packets);
                 return self;
             }
@@ -339,9 +345,6 @@ impl Slot {
         }
         match step {
             0 => {
-                let is_same = request.xid == last.xid
-                    || request.operations == last.operations
-                    || transaction.stop.is_some();
                 if !is_same {
                     report(request, last.number, [frame(&last), None], Basis::Packets);
                 }
