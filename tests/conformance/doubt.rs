@@ -178,9 +178,9 @@ fn concurrent_call_may_be_answered_by_the_last_message() {
     let session = |is_followed: bool| {
         let mut world = World::connected();
         world.getattr(1);
-        (2..=9).for_each(|xid| drop(world.send(CLIENT, &getattr(xid).0)));
+        (2..=9).for_each(|xid| _ = world.send(CLIENT, &getattr(xid).0));
         world.ack(SERVER);
-        (3..=9).rev().for_each(|xid| drop(world.send(SERVER, &getattr(xid).1)));
+        (3..=9).rev().for_each(|xid| _ = world.send(SERVER, &getattr(xid).1));
         world.ack(CLIENT);
         if is_followed {
             world.wait(1_000_000);
