@@ -104,10 +104,11 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             call. The rule applies if the capture contains a CM message that closes the \
             connection, or a new connection that takes over its queue pair. The finding is \
             inconclusive if the capture may lack the reply: if it lacks packets of the Responder, \
-            or if no call was answered that was sent after this one had waited longer than any \
-            answered call. That answer also has to follow the last RDMA operation for this call. If it contains nothing that the other end sent, \
-            that is reported once for the connection, and not for each call; if all packets of \
-            the other end have a bad ICRC, packet-icrc reports that. \
+            or if no answer shows that the Responder passed this call over. Such an answer comes \
+            after the last RDMA operation for this call, and its own call was sent after this one \
+            had waited longer than any answered call. If the capture contains nothing that the \
+            other end sent, that is reported once for the connection, and not for each call; if \
+            all packets of the other end have a bad ICRC, packet-icrc reports that. \
             header-fault-unanswered covers calls with a faulty header, header-xid replies with \
             another rdma_xid, and session-callback-unanswered callbacks of a session.",
         check: Check::Transaction(call_unanswered),

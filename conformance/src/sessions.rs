@@ -141,9 +141,10 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             names this stateid. The rule is decided when the connection is closed. The finding is \
             certain if the connection was accepted for the backchannel, a session was destroyed \
             on it later, and the capture contains everything that both ends sent, with every \
-            call to its end. Otherwise the capture may lack the end of the operation, and the finding \
-            is inconclusive. A report over any connection of the capture counts. The capture does not show whether another \
-            connection was bound to the backchannel, so the rule is a warning.",
+            call to its end. Otherwise the capture may lack the end of the operation, and the \
+            finding is inconclusive. A report over any connection of the capture counts. The \
+            capture does not show whether another connection was bound to the backchannel, so the \
+            rule is a warning.",
         check: Check::Connection(offloads::unreported),
     },
 ];
