@@ -109,7 +109,7 @@ impl Ending {
             interfaces.peek().is_some() && interfaces.all(|it| it.name.as_deref() == Some("lo"));
         match is_loopback {
             _ if self.totals.clocks_differ.is_some() => {
-                "two capture points whose clocks differ; with one file as --with FILE, the clocks are tied"
+                "two capture points whose clocks differ; --with FILE aligns them"
             }
             true => "the loopback device lo shows a packet when it is sent and when it is received",
             false => "two capture points, or a mirror",

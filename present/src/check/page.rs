@@ -222,6 +222,9 @@ impl Page<'_> {
                 were(dropped, "packet")
             ));
         }
+        if totals.clocks_differ.is_some() {
+            spots.push("the clocks of the files differ, and --with aligns them".to_owned());
+        }
         if totals.cut_records > 0 {
             spots.push(format!("{} truncated by a snap length", were(totals.cut_records, "packet")));
         }
