@@ -168,7 +168,8 @@ lab_do() {
     while [ -e "$LAB/steps/$role.$step" ]; do step=$((step + 1)); done
     cat >"$LAB/steps/$role.part"
     mv "$LAB/steps/$role.part" "$LAB/steps/$role.$step"
-    lab_wait "$role" "$LAB/steps/$role.$step.status" "${2:-120}"
+    # Other programs may use the processor, so the limit is far above the usual time.
+    lab_wait "$role" "$LAB/steps/$role.$step.status" "${2:-400}" || return
     cat "$LAB/steps/$role.$step.output"
     return "$(cat "$LAB/steps/$role.$step.status")"
 }
