@@ -172,7 +172,7 @@ pub(crate) struct SessionUse {
     /// At the end of the connection: operations that continued after their replies and whose
     /// completion was reported on no connection.
     pub(crate) offloads: Vec<Offload>,
-    /// At the end of the connection: whether a callback on any connection was not read.
+    /// At the end of the connection: whether a call on any connection was not read.
     pub(crate) lacks_call: bool,
 }
 

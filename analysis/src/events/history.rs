@@ -289,6 +289,10 @@ impl History {
     /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
         let is_backward = transaction.direction == Direction::Backward;
+        let is_cut = transaction.call.is_some() && transaction.procedure.is_none();
+        if is_backward && is_cut && !self.roles_known {
+            self.note_other_caller();
+        }
         let call = Call::of(transaction).filter(|_| self.is_call(transaction));
         if is_backward {
             self.passed(call.filter(|call| call.waited() >= SILENCE));
@@ -343,21 +347,21 @@ impl History {
     /// A message in a Read chunk that was not read is a call only if the requester sent it. It may also
     /// be the reply to a call that the capture lacks. If a snap length cut the program, the end that
     /// called first is the requester only if the other end does not call.
-    fn is_call(&mut self, transaction: &Transaction) -> bool {
+    fn is_call(&self, transaction: &Transaction) -> bool {
         let Some(call) = transaction.call.as_ref().filter(|_| transaction.procedure.is_none()) else {
             return true;
         };
-        if transaction.direction == Direction::Backward {
-            if !self.roles_known && !self.both_call {
-                self.both_call = true;
-                self.unanswered.clear();
-                self.gaps.clear();
-                self.passed.clear();
-            }
-            return false;
-        }
         let shows_type = call.rpc_xid.is_some() && call.procedure != Procedure::Nomsg;
-        self.roles_known || shows_type && !self.both_call
+        transaction.direction == Direction::Forward && (self.roles_known || shows_type && !self.both_call)
+    }
+
+    /// Notes that both ends call. The calls so far may be callbacks.
+    fn note_other_caller(&mut self) {
+        if !core::mem::replace(&mut self.both_call, true) {
+            self.unanswered.clear();
+            self.gaps.clear();
+            self.passed.clear();
+        }
     }
 
     /// Notes a call.

@@ -97,8 +97,9 @@ fn is_sure(lifetime: &Lifetime, blind: &Blind) -> bool {
 }
 
 impl States {
-    /// The longest time after which missing packets are reported, in nanoseconds.
-    const LONGEST_WAIT: i64 = 1_000_000_000;
+    /// Missing packets are reported later than they were sent. Ends of state that precede the report
+    /// by at most this time are in doubt, in nanoseconds.
+    const IN_DOUBT: i64 = 1_000_000_000;
     /// The most callbacks kept until their state appears.
     pub(super) const MOST_EARLY: usize = 64;
     /// The most flags that are kept.
@@ -229,7 +230,7 @@ impl States {
 
     /// Notes that something is missing on this connection.
     pub(super) fn blind(&mut self, connection: ConnectionId) {
-        self.blind_since(connection, Time(self.latest.0.saturating_sub(States::LONGEST_WAIT)));
+        self.blind_since(connection, Time(self.latest.0.saturating_sub(States::IN_DOUBT)));
     }
 
     /// Notes that something is missing on this connection, from this time on. It may have ended
