@@ -138,8 +138,8 @@ pub enum Cause {
     NoReply,
     /// An end closed a connection that had served; `true` for the requester.
     ClosedBy(bool),
-    /// The server rejected the connection.
-    Rejected,
+    /// An end rejected the connection; `true` for the requester.
+    RejectedBy(bool),
     /// The requests for the connection were never answered.
     Unanswered,
 }

@@ -145,7 +145,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sources: &[REQ, START],
         sentence: "A REQ or an MPA Request is answered.",
         explanation: "The finding is reported when the connection or the capture ends, if the \
-            only packets seen of the connection are REQs. An RTU shows that there was an answer. \
+            only packets seen of the connection are REQs, and the REJ of a client that gives up. An \
+            RTU shows that there was an answer. \
             The finding is certain if the REQ was retransmitted and the capture contains any \
             packet that the other host sent to this one, on any connection. Otherwise the capture \
             may lack the answer. An MPA Request counts as unanswered if no MPA Reply was seen, \
@@ -252,7 +253,7 @@ fn place(announced: &Announced<'_>) -> Option<usize> {
     match announced.meaning {
         Meaning::Asks => Some(0),
         Meaning::Accepts => Some(1),
-        Meaning::Rejects(_) => None,
+        Meaning::Rejects(_) | Meaning::GivesUp => None,
     }
 }
 

@@ -296,6 +296,8 @@ pub enum Meaning {
     /// Rejects the connection, with the reason of a REJ (IBTA volume 1, section 12.6.7.2). An MPA
     /// Reply has no reason.
     Rejects(Option<u16>),
+    /// Withdraws the request, because no answer came: a REJ of the requester.
+    GivesUp,
 }
 
 /// A DREQ, or the first FIN or RST of an end.

@@ -285,6 +285,27 @@ fn request_seen_once_may_lack_its_answer() {
     assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Inconclusive]);
 }
 
+/// A client that gets no answer gives up with a REJ, which names only its own communication ID.
+#[test]
+fn a_client_that_gives_up_rejects_nothing() {
+    let mut capture = basic();
+    repeat_req(&mut capture, 2);
+    let mut withdrawal = capture.packets.last().expect("it has packets").clone();
+    withdrawal.time += 1_000_000_000;
+    withdrawal.set_cm_attribute(attribute::REJ);
+    let body = withdrawal.cm_body();
+    body[4..].fill(0);
+    // Message REJected 2: no message. Reason 4: timeout.
+    (body[8], body[11]) = (2 << 6, 4);
+    withdrawal.seal();
+    capture.packets.push(withdrawal);
+    capture.renumber();
+    assert_eq!(found(&capture, "connection-rejected").len(), 0);
+    let unanswered = found(&capture, "connection-unanswered");
+    let [finding] = unanswered.as_slice() else { panic!("{unanswered:?}") };
+    assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Certain));
+}
+
 /// If the capture has no packet of the other host, its silence is no evidence.
 #[test]
 fn one_sided_capture_shows_no_unanswered_request() {

@@ -40,6 +40,8 @@ pub(super) struct History {
     pub(super) requests: Option<Run>,
     /// For iWARP: the TCP sequence number that the client expected next when it sent the request.
     expects: Option<Position>,
+    /// Whether the requester gave up because no answer came.
+    pub(super) has_given_up: bool,
     /// The packet that accepted it.
     pub(super) reply: Option<Seen>,
     pub(super) ready: Option<Seen>,
@@ -139,6 +141,7 @@ impl History {
                 }
             }
             Meaning::Accepts => _ = self.reply.get_or_insert(seen),
+            Meaning::GivesUp => self.has_given_up = true,
             Meaning::Rejects(reason) => {
                 let data = announced.private_data.first_chunk().copied().unwrap_or_default();
                 self.rejected.get_or_insert((seen, from == self.requester, reason, data));

@@ -83,6 +83,12 @@ impl Known<'_> {
         matches!(self.summary.state, State::Open | State::Closed)
     }
 
+    /// The end that rejected it: `true` for the requester, which rejects a REP.
+    pub(super) fn rejected_by(&self) -> Option<bool> {
+        let (_, by_requester, ..) = self.history.rejected?;
+        Some(by_requester)
+    }
+
     /// Whether its requests were never answered. `request_times` are the times of all requests
     /// between its ends, and `end` is the end of the capture.
     pub(super) fn has_unanswered_requests(&self, request_times: &[(Time, usize)], end: Time) -> bool {
@@ -98,6 +104,7 @@ impl Known<'_> {
             (true, None) => {
                 is_captured && !history.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
             }
+            (false, _) if history.has_given_up => true,
             (false, _) => {
                 is_captured && (run.count > 1 || request_times.iter().any(|(time, _)| *time > run.last.time))
             }

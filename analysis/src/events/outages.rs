@@ -100,8 +100,7 @@ fn has_failed(one: &Known<'_>, requests: &Requests, end: Time) -> bool {
     let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
     !one.was_established()
         && !one.summary.is_foreign
-        && (one.history.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
-            || one.has_unanswered_requests(request_times, end))
+        && (one.rejected_by().is_some() || one.has_unanswered_requests(request_times, end))
 }
 
 impl Story<'_> {
@@ -302,8 +301,7 @@ impl Story<'_> {
     fn cause(&self, wait: &Wait) -> Cause {
         let first = &self.known[wait.through[0]];
         match first.history.disconnected {
-            _ if !first.was_established() && first.history.rejected.is_some() => Cause::Rejected,
-            _ if !first.was_established() => Cause::Unanswered,
+            _ if !first.was_established() => first.rejected_by().map_or(Cause::Unanswered, Cause::RejectedBy),
             Some(Closed { seen, by_requester: Some(by_requester), .. })
                 if seen.time.since(wait.since) < SILENCE =>
             {
@@ -416,10 +414,20 @@ impl Story<'_> {
 
     /// How requests failed: `6 requests rejected by the server`.
     fn attempts(&self, indexes: &[usize]) -> String {
-        let rejected = indexes.iter().filter(|at| self.known[**at].history.rejected.is_some()).count() as u64;
-        let unanswered = indexes.len() as u64 - rejected;
-        let of = |count: u64, how: &str| (count > 0).then(|| format!("{} {how}", Counted(count, "request")));
-        let parts = [of(rejected, "rejected by the server"), of(unanswered, "never answered")];
+        let rejected_by = |requester: bool| {
+            let is_rejected = |at: &&usize| self.known[**at].rejected_by() == Some(requester);
+            indexes.iter().filter(is_rejected).count() as u64
+        };
+        let [by_server, by_client] = [false, true].map(rejected_by);
+        let unanswered = indexes.len() as u64 - by_server - by_client;
+        let of = |count: u64, message: &'static str, how: &str| {
+            (count > 0).then(|| format!("{} {how}", Counted(count, message)))
+        };
+        let parts = [
+            of(by_server, "request", "rejected by the server"),
+            of(by_client, "reply", "rejected by the client"),
+            of(unanswered, "request", "never answered"),
+        ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

@@ -190,7 +190,7 @@ impl<'a> Outage<'a> {
     /// Whether a connection was made before.
     fn is_loss(&self) -> bool {
         let was_made =
-            |event: &&SessionEvent| !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered));
+            |event: &&SessionEvent| !matches!(event.cause, Some(Cause::RejectedBy(_) | Cause::Unanswered));
         self.events.iter().any(was_made)
     }
 
@@ -227,7 +227,8 @@ impl<'a> Outage<'a> {
         Some(match cause {
             Cause::ClosedBy(true) => format!("the client closed {pronoun}"),
             Cause::ClosedBy(false) => format!("the server closed {pronoun}"),
-            Cause::Rejected => format!("the server rejected {pronoun}"),
+            Cause::RejectedBy(true) => format!("the client rejected {pronoun}"),
+            Cause::RejectedBy(false) => format!("the server rejected {pronoun}"),
             Cause::Unanswered => "the requests were never answered".to_owned(),
             Cause::NoReply => calls(),
         })

@@ -1,6 +1,8 @@
 //! Outages and waiting calls, in captures of symptoms and in altered sessions.
 //! tests/cases/README.md describes the captures.
 
+mod requests;
+
 use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::engine::Engine;
@@ -9,7 +11,6 @@ use rdmascope_testkit::messages::getattr;
 use rdmascope_testkit::world::{self as testkit, World};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::segments::made_and_closed;
 use rdmascope_tests::{samples, session};
 
 const SECOND: i64 = 1_000_000_000;
@@ -172,43 +173,6 @@ fn a_call_that_ends_every_connection_is_one_event() {
     // On one connection only, it is an ordinary end.
     let one = until(&capture, 0.0055);
     assert!(events(&one).iter().all(|event| event.kind != Kind::CallFailsAgain));
-}
-
-#[test]
-fn failed_connection_requests_are_an_outage() {
-    for case in ["cm-nfs-distinct", "cm-nfs-sameqp"] {
-        let capture = samples::case(case);
-        let found = events(&capture);
-        let count = |kind| found.iter().filter(|event| event.kind == kind).count();
-        assert_eq!((count(Kind::Rejected), count(Kind::Connected), count(Kind::Disconnected)), (6, 0, 0));
-        let lost = only(&capture, Kind::ServiceLost);
-        assert_times(&capture, &lost, (0.0, 51.0));
-        assert_eq!(lost.cause, Some(Cause::Rejected));
-        assert_eq!(
-            lost.text, "no connection for 51.0s, until the capture ends: 6 requests rejected by the server",
-            "{case}"
-        );
-    }
-    let capture = samples::case("cm-nfs-prev-same-then");
-    let lost = only(&capture, Kind::ServiceLost);
-    assert_times(&capture, &lost, (0.005, 61.2));
-    assert_eq!(
-        lost.text,
-        "no reply for 61.2s: connection 1 was closed by the server, 6 requests rejected by the server, the next \
-         reply came on connection 8"
-    );
-    // Over TCP: the server acknowledges the MPA Request and never replies.
-    let sample = samples::capture("iwarp-nfs3");
-    let mut asked = sample.clone();
-    let request = made_and_closed(&sample, false).packets[3].number;
-    asked.packets.retain(|packet| packet.number <= request + 1);
-    let mut last = asked.packets.last().expect("it has packets").clone();
-    last.time += 40 * SECOND;
-    asked.packets.push(last);
-    let found = events(&asked);
-    let kinds: Vec<_> = found.iter().map(|event| event.kind).collect();
-    assert!(kinds.contains(&Kind::RequestUnanswered), "{found:#?}");
-    assert!(kinds.contains(&Kind::ServiceLost), "{found:#?}");
 }
 
 #[test]
@@ -626,24 +590,6 @@ fn a_wait_ends_when_the_client_stops_asking() {
     }
 }
 
-/// The server rejects one more connection of a client that it serves.
-#[test]
-fn rejections_beside_working_service_are_no_outage() {
-    let mut world = World::connected();
-    let since = world.now;
-    for attempt in 0..6_u32 {
-        world.on = 0;
-        world.getattr(attempt + 1);
-        world.add([0x31 + attempt, 0], [7_000, 0]);
-        world.req();
-        world.rej(10);
-        world.wait(10 * SECOND);
-    }
-    world.on = 0;
-    world.getattr(9);
-    assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
-}
-
 /// A capture of the client's packets that begins after the server has died.
 #[test]
 fn retransmissions_show_an_outage_in_one_direction() {
@@ -703,15 +649,6 @@ fn calls_before_a_step_of_the_clock_overtake_none_after_it() {
     let all = events_of(&world);
     assert!(all.iter().all(|event| event.kind != Kind::CallWaited), "{all:#?}");
     assert_eq!(lost(&world, since), [(0.0, 2.5)], "{all:#?}");
-}
-
-/// The client's RTU shows that the server answered.
-#[test]
-fn a_request_whose_answer_was_not_captured_is_not_unanswered() {
-    let capture = samples::case("c02-reconnect");
-    let lacking = mutate::keep(&capture, |packet| packet.number < 28 || packet.source() != SERVER_OF_CASES);
-    let all = events(&lacking);
-    assert!(all.iter().all(|event| event.kind != Kind::RequestUnanswered), "{all:#?}");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::rdma::End;
 use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::cm::{
-    CommunicationId, DisconnectRequest, Message, ReadyToUse, Reply, Request, TransportServiceType,
+    CommunicationId, DisconnectRequest, Message, ReadyToUse, Reject, Rejected, Reply, Request,
+    TransportServiceType,
 };
 use rdmascope_wire::rpcrdma::NFS_PORT;
 
@@ -32,13 +33,7 @@ pub(super) fn handle(
         Message::Request(request) => requested(stage, from, to, request, is_cut, now)?,
         Message::Reply(reply) => replied(stage, from, to, reply, is_cut, now)?,
         Message::DisconnectRequest(request) => disconnecting(stage, from, to, request)?,
-        Message::Reject(reject) => {
-            let place = sender(stage, to, reject.remote_communication_id)?;
-            let session = stage.sessions.session(place.session);
-            session.state = State::Rejected(reject.reason);
-            session.ends[place.end].first_frames.reject.get_or_insert(seen.frame);
-            place
-        }
+        Message::Reject(reject) => rejecting(stage, (from, to), reject, seen)?,
         Message::DisconnectReply(reply) => {
             let place = sender(stage, to, reply.remote_communication_id)?;
             stage.sessions.close(place.session, stage.transactions, stage.report);
@@ -63,7 +58,7 @@ pub(super) fn handle(
     session.ends[place.end].first_frames.cm_message.get_or_insert(seen.frame);
     let is_judged = stage.transactions.is_judged();
     if stage.transactions.observes() {
-        if let Some(announced) = announced(place.end, seen, message) {
+        if let Some(announced) = announced((place.end, session.state), seen, message) {
             session.peers.observe(Observed::Announced(&announced), stage.report);
         }
         if let Message::DisconnectRequest(_) = message {
@@ -80,11 +75,12 @@ pub(super) fn handle(
     Some(place)
 }
 
-/// The observation of a REQ, REP or REJ.
-fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announced<'a>> {
+/// The observation of a REQ, REP or REJ, after which the connection has this state.
+fn announced<'a>((from, state): (End, State), seen: Seen, message: &Message<'a>) -> Option<Announced<'a>> {
     let (meaning, private_data) = match message {
         Message::Request(request) => (Meaning::Asks, request.consumer_private_data()),
         Message::Reply(reply) => (Meaning::Accepts, reply.private_data),
+        Message::Reject(reject) if state == State::Requested => (Meaning::GivesUp, reject.private_data),
         Message::Reject(reject) => (Meaning::Rejects(Some(reject.reason)), reject.private_data),
         _ => return None,
     };
@@ -113,6 +109,26 @@ fn ready_to_use(
 fn sender(stage: &Stage<'_>, to: Address, id: CommunicationId) -> Option<EndRef> {
     let receiver = stage.sessions.find_exchange_anywhere(to, id, Speaker::Other, stage.context)?;
     Some(receiver.other())
+}
+
+/// Handles a REJ. A requester that gives up because no REP came sends one too. It names only its own
+/// ID, and its connection stays requested.
+fn rejecting(
+    stage: &mut Stage<'_>,
+    (from, to): (Address, Address),
+    reject: &Reject<'_>,
+    seen: Seen,
+) -> Option<EndRef> {
+    let id = reject.local_communication_id;
+    let by_sender = || stage.sessions.find_exchange_anywhere(from, id, Speaker::Named, stage.context);
+    let place = sender(stage, to, reject.remote_communication_id).or_else(by_sender)?;
+    let session = stage.sessions.session(place.session);
+    let is_requester = session.peers.requester == Some(place.end);
+    if session.state != State::Requested || !is_requester || reject.message_rejected == Rejected::Reply {
+        session.state = State::Rejected(reject.reason);
+        session.ends[place.end].first_frames.reject.get_or_insert(seen.frame);
+    }
+    Some(place)
 }
 
 fn requested(
