@@ -15,7 +15,7 @@ use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 const HEADERS: usize = 14 + 20 + 8 + 12;
 
 /// A capture of the frames for which `keep` returns a length, cut to that length.
-fn capture(world: &World, keep: impl Fn(usize, &Frame) -> Option<usize>) -> Capture {
+pub(super) fn capture(world: &World, keep: impl Fn(usize, &Frame) -> Option<usize>) -> Capture {
     let packet = |(index, frame): (usize, &Frame)| {
         let length = keep(index, frame)?.min(frame.data.len());
         Some(Packet {
@@ -32,12 +32,12 @@ fn capture(world: &World, keep: impl Fn(usize, &Frame) -> Option<usize>) -> Capt
 }
 
 /// All frames of a session.
-fn whole(world: &World) -> Capture {
+pub(super) fn whole(world: &World) -> Capture {
     capture(world, |_, frame| Some(frame.data.len()))
 }
 
 /// The certain violations and warnings in a capture.
-fn certain(capture: &Capture) -> Vec<String> {
+pub(super) fn certain(capture: &Capture) -> Vec<String> {
     let accuses = |finding: &&rdmascope_conformance::Finding| {
         finding.verdict == Verdict::Certain && rule(finding).level != Level::Advice
     };

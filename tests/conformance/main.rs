@@ -1,6 +1,7 @@
 //! Every rule of `rdmascope check` has a capture that triggers it and a clean control, and packets
 //! that a capture lacks give no violation.
 
+mod accused;
 mod advice;
 mod body;
 mod chunks;

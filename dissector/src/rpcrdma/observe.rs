@@ -154,7 +154,7 @@ impl Transactions {
         seen: Seen,
         peers: &Peers,
     ) -> Option<(Seen, bool)> {
-        let Found { target, .. } = self.target(peers, owner, (memory.rkey, memory.address), seen.frame)?;
+        let Found { target, .. } = self.target(peers, owner, (memory, memory.address), seen.frame)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;
         let Transaction { call, reply, .. } = &open.transaction;
@@ -173,7 +173,7 @@ impl Transactions {
         peers: &Peers,
     ) -> Option<(u64, Mismatch)> {
         let start = memory.address;
-        let Some(Found { target, .. }) = self.target(peers, owner, (memory.rkey, start), seen.frame) else {
+        let Some(Found { target, .. }) = self.target(peers, owner, (memory, start), seen.frame) else {
             return Some((start, Mismatch::Unadvertised));
         };
         let open = self.slots.get(target.slot.index as usize)?;
@@ -219,7 +219,7 @@ impl Transactions {
                 return None;
             }
             let of_owner = &peers.sides[owner].memory;
-            let found = u64::try_from(address).ok().and_then(|at| of_owner.find(memory.rkey, at, seen.frame));
+            let found = u64::try_from(address).ok().and_then(|at| of_owner.find(memory, at, seen.frame));
             let next = found.and_then(|Found { target, .. }| {
                 let open = self.slots.get(target.slot.index as usize)?;
                 open.is_for(target.segment as usize, reading).then_some(())?;

@@ -9,17 +9,16 @@ use super::{Peers, Slot, Transactions};
 use crate::event::{Event, Eviction, Report};
 use crate::rdma::{End, MemoryRange, Placement, ReadRequest};
 use crate::transaction::{Message, Part};
-use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
 
 impl Transactions {
     /// Notes an RDMA Read request for memory of end `owner`.
     pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
-        let MemoryRange { rkey, mut address, mut length } = request.memory;
+        let MemoryRange { mut address, mut length, .. } = request.memory;
         let mut is_first = true;
         // It may continue in the next segment under the same handle.
         while length > 0 || is_first {
-            let found = self.target(peers, owner, (rkey, address), request.seen.frame);
+            let found = self.target(peers, owner, (request.memory, address), request.seen.frame);
             let Some(Found { target, .. }) = found else { return };
             let Some(open) = self.find(target.slot) else { return };
             if !open.is_for(target.segment as usize, true) {
@@ -57,7 +56,7 @@ impl Transactions {
         peers: &mut Peers,
         report: &mut Report<'_>,
     ) -> bool {
-        let memory = (placement.memory.rkey, placement.address);
+        let memory = (placement.memory, placement.address);
         let Some(found) = self.target(peers, owner, memory, placement.seen.frame) else {
             return false;
         };
@@ -132,7 +131,7 @@ impl Transactions {
             }
             is_first = false;
             rest = after;
-            let next = self.target(peers, owner, (rest.memory.rkey, rest.address), rest.seen.frame);
+            let next = self.target(peers, owner, (rest.memory, rest.address), rest.seen.frame);
             let Some(Found { target, .. }) = next else { return true };
             let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
             inside = open.inside(target.segment as usize, rest.address).min(rest.length);
@@ -173,13 +172,14 @@ impl Transactions {
         core::mem::take(&mut self.claimed)
     }
 
-    /// The segment of end `owner` that contains an address, for an operation of this frame.
+    /// The segment of end `owner` that contains an address, for an operation of this frame on this
+    /// memory.
     #[inline]
     pub(super) fn target(
         &self,
         peers: &Peers,
         owner: End,
-        (rkey, address): (Rkey, u64),
+        (memory, address): (MemoryRange, u64),
         frame: u64,
     ) -> Option<Found> {
         if let Some(last) = &peers.sides[owner].last
@@ -189,11 +189,11 @@ impl Transactions {
             && open.is_open
             && open.generation == slot.generation
             && open.session == peers.session
-            && open.holds(segment as usize, owner, rkey, address)
+            && open.holds(segment as usize, owner, memory.rkey, address)
         {
             return Some(last.clone());
         }
-        peers.sides[owner].memory.find(rkey, address, frame)
+        peers.sides[owner].memory.find(memory, address, frame)
     }
 
     /// Matches earlier RDMA Writes to the chunks that a reply returns, if the capture lacks its

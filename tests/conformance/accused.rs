@@ -1,0 +1,80 @@
+//! Correct sessions that had certain findings once.
+
+use super::doubt::{capture, certain, whole};
+use rdmascope_testkit::messages::{WRITE_POSITION, data, message, msg, nfs3, read_segment, reply, segment};
+use rdmascope_testkit::world::{CLIENT, SERVER, World};
+use rdmascope_wire::rpcrdma::{Builder, Segment};
+
+/// An NFSv3 WRITE whose data is in this memory.
+fn write_of(xid: u32, memory: Segment) -> Vec<u8> {
+    let length = memory.length;
+    let header = Builder { reads: vec![read_segment(WRITE_POSITION, memory)], ..msg(xid) };
+    message(&header, &nfs3(xid, 7, &format!("'handle' h0 {length} 2 {length}")))
+}
+
+fn written(xid: u32, memory: Segment) -> Vec<u8> {
+    message(&msg(xid), &reply(xid, &format!("0 0 0 {} 2 h0", memory.length)))
+}
+
+/// An NFSv3 READ into this memory, and its reply.
+fn read_into(xid: u32, memory: Segment) -> [Vec<u8>; 2] {
+    let length = memory.length;
+    let header = || Builder { writes: vec![vec![memory]], ..msg(xid) };
+    let results = format!("0 0 {length} 1 {length}");
+    [
+        message(&header(), &nfs3(xid, 6, &format!("'handle' h0 {length}"))),
+        message(&header(), &reply(xid, &results)),
+    ]
+}
+
+/// Several calls may offer the same memory to RDMA Reads.
+#[test]
+fn overlapping_read_chunks_accuse_no_end() {
+    let [whole_buffer, part, other] =
+        [segment(7, 0x4000, 0x10_0000), segment(7, 0x400, 0x10_0400), segment(8, 0x4000, 0x20_0000)];
+    let mut world = World::connected();
+    world.getattr(1);
+    for (xid, memory) in [(2, whole_buffer), (3, part), (4, other)] {
+        world.send(CLIENT, &write_of(xid, memory));
+        world.ack(SERVER);
+    }
+    for offset in (0..0x4000_u32).step_by(0x1000) {
+        for memory in [whole_buffer, other] {
+            let piece = Segment { offset: memory.offset + u64::from(offset), ..memory };
+            world.read(SERVER, piece, &data(0x1000));
+        }
+    }
+    world.read(SERVER, part, &data(0x400));
+    for (xid, memory) in [(2, whole_buffer), (3, part), (4, other)] {
+        world.send(SERVER, &written(xid, memory));
+        world.ack(CLIENT);
+    }
+    world.disconnect(CLIENT);
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+}
+
+/// The capture lacks a reply, so memory that was advertised for it remains.
+#[test]
+fn memory_of_a_call_without_a_reply_accuses_no_end() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let (small, large) = (segment(7, 0x100, 0x10_0800), segment(7, 0x2000, 0x10_0000));
+    let mut lost = 0;
+    for xid in 2..7 {
+        let memory = if xid == 2 { small } else { large };
+        let [call, answer] = read_into(xid, memory);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.write(SERVER, memory, &data(memory.length as usize));
+        let frames = world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        world.wait(1_000_000_000);
+        if xid == 2 {
+            lost = frames.start;
+        }
+    }
+    world.disconnect(CLIENT);
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+    let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
+    assert_eq!(certain(&lacking), [""; 0]);
+}
