@@ -32,7 +32,7 @@ use crate::event::{Event, Eviction, Report};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{Observe, Observed};
 use crate::rdma::{End, Send};
-use crate::record::{Seen, Time};
+use crate::record::{REORDERING, Seen, Time};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
@@ -361,6 +361,13 @@ impl Transactions {
         let before = core::mem::replace(&mut open.weight, 0);
         open.weight = open.weigh() + open.scattered;
         self.weight = self.weight - before + open.weight;
+    }
+
+    /// Whether a transaction begins so long after a packet that the packet does not belong to it.
+    fn begins_after(&self, slot: Slot, seen: Seen) -> bool {
+        let Some(open) = self.slots.get(slot.index as usize) else { return false };
+        let first = open.transaction.messages().map(|message| message.first.time).min();
+        first.is_some_and(|first| first.since(seen.time) > REORDERING.0)
     }
 
     fn find(&mut self, slot: Slot) -> Option<&mut Open> {

@@ -78,3 +78,39 @@ fn memory_of_a_call_without_a_reply_accuses_no_end() {
     let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
     assert_eq!(certain(&lacking), [""; 0]);
 }
+
+/// A client uses one XID and one piece of memory for all of its calls.
+fn with_one_xid() -> World {
+    let mut world = World::connected();
+    let memory = segment(7, 0x400, 0x10_0000);
+    for round in 0..6 {
+        if round % 2 == 0 {
+            let [call, answer] = read_into(7, memory);
+            world.send(CLIENT, &call);
+            world.ack(SERVER);
+            world.write(SERVER, memory, &data(0x400));
+            world.send(SERVER, &answer);
+            world.ack(CLIENT);
+        } else {
+            world.getattr(7);
+        }
+        world.wait(200_000_000);
+    }
+    world.disconnect(CLIENT);
+    world
+}
+
+/// A reply whose call the capture lacks is not that of the next call with its XID.
+#[test]
+fn reused_xid_after_a_lost_call_accuses_no_end() {
+    let world = with_one_xid();
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+    for lost in 0..world.frames.len() {
+        let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
+        assert_eq!(certain(&lacking), [""; 0], "without frame {lost}");
+    }
+    for start in 0..world.frames.len() {
+        let late = capture(&world, |index, frame| (index >= start).then_some(frame.data.len()));
+        assert_eq!(certain(&late), [""; 0], "from frame {start} on");
+    }
+}

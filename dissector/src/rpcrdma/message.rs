@@ -98,7 +98,10 @@ impl Transactions {
         report: &mut Report<'_>,
     ) {
         let caller = from.other();
-        let called = peers.sides[caller].calls.remove(&header.xid);
+        let called = peers.sides[caller].call(header.xid).filter(|slot| !self.begins_after(*slot, send.seen));
+        if called.is_some() {
+            peers.sides[caller].calls.remove(&header.xid);
+        }
         let slot = called.unwrap_or_else(|| self.begin(header.xid, caller, peers));
         let open = &mut self.slots[slot.index as usize];
         if called.is_none() {

@@ -154,7 +154,7 @@ impl Transactions {
         seen: Seen,
         peers: &Peers,
     ) -> Option<(Seen, bool)> {
-        let Found { target, .. } = self.target(peers, owner, (memory, memory.address), seen.frame)?;
+        let Found { target, .. } = self.target(peers, owner, (memory, memory.address), seen)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;
         let Transaction { call, reply, .. } = &open.transaction;
@@ -173,7 +173,7 @@ impl Transactions {
         peers: &Peers,
     ) -> Option<(u64, Mismatch)> {
         let start = memory.address;
-        let Some(Found { target, .. }) = self.target(peers, owner, (memory, start), seen.frame) else {
+        let Some(Found { target, .. }) = self.target(peers, owner, (memory, start), seen) else {
             return Some((start, Mismatch::Unadvertised));
         };
         let open = self.slots.get(target.slot.index as usize)?;

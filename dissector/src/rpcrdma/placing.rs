@@ -8,6 +8,7 @@ use super::open::{self, saturate};
 use super::{Peers, Slot, Transactions};
 use crate::event::{Event, Eviction, Report};
 use crate::rdma::{End, MemoryRange, Placement, ReadRequest};
+use crate::record::Seen;
 use crate::transaction::{Message, Part};
 use rdmascope_wire::rpcrdma::Segment;
 
@@ -18,7 +19,7 @@ impl Transactions {
         let mut is_first = true;
         // It may continue in the next segment under the same handle.
         while length > 0 || is_first {
-            let found = self.target(peers, owner, (request.memory, address), request.seen.frame);
+            let found = self.target(peers, owner, (request.memory, address), request.seen);
             let Some(Found { target, .. }) = found else { return };
             let Some(open) = self.find(target.slot) else { return };
             if !open.is_for(target.segment as usize, true) {
@@ -57,7 +58,7 @@ impl Transactions {
         report: &mut Report<'_>,
     ) -> bool {
         let memory = (placement.memory, placement.address);
-        let Some(found) = self.target(peers, owner, memory, placement.seen.frame) else {
+        let Some(found) = self.target(peers, owner, memory, placement.seen) else {
             return false;
         };
         let target = found.target;
@@ -131,7 +132,7 @@ impl Transactions {
             }
             is_first = false;
             rest = after;
-            let next = self.target(peers, owner, (rest.memory, rest.address), rest.seen.frame);
+            let next = self.target(peers, owner, (rest.memory, rest.address), rest.seen);
             let Some(Found { target, .. }) = next else { return true };
             let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
             inside = open.inside(target.segment as usize, rest.address).min(rest.length);
@@ -172,7 +173,7 @@ impl Transactions {
         core::mem::take(&mut self.claimed)
     }
 
-    /// The segment of end `owner` that contains an address, for an operation of this frame on this
+    /// The segment of end `owner` that contains an address, for an operation in this packet on this
     /// memory.
     #[inline]
     pub(super) fn target(
@@ -180,10 +181,10 @@ impl Transactions {
         peers: &Peers,
         owner: End,
         (memory, address): (MemoryRange, u64),
-        frame: u64,
+        seen: Seen,
     ) -> Option<Found> {
         if let Some(last) = &peers.sides[owner].last
-            && last.frames.contains(&frame)
+            && last.frames.contains(&seen.frame)
             && let Target { slot, segment } = last.target
             && let Some(open) = self.slots.get(slot.index as usize)
             && open.is_open
@@ -193,7 +194,9 @@ impl Transactions {
         {
             return Some(last.clone());
         }
-        peers.sides[owner].memory.find(memory, address, frame)
+        let found = peers.sides[owner].memory.find(memory, address, seen.frame)?;
+        let precedes = found.frames.start == 0;
+        (!precedes || !self.begins_after(found.target.slot, seen)).then_some(found)
     }
 
     /// Matches earlier RDMA Writes to the chunks that a reply returns, if the capture lacks its
