@@ -125,6 +125,10 @@ impl ConnectionTable {
         self.connections[place as usize].as_deref_mut()
     }
 
+    fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     fn remove(&mut self, id: ConnectionId) -> Option<Box<JudgedConnection>> {
         let place = self.places.remove(&id)?;
         self.connections[place as usize].take()
@@ -214,7 +218,8 @@ impl Judge {
             }
             Event::Connection(connection) => {
                 let Some(mut judged) = self.connections.remove(connection.id) else { return };
-                self.lasting.hand_over_offloads(&judged.known, &mut judged.memories);
+                let is_last = self.connections.is_empty();
+                self.lasting.hand_over_offloads(is_last, &judged.known, &mut judged.memories);
                 judged.run_kind(&self.selected, About::Connection, Case::Connection(connection));
                 judged.close(report);
             }

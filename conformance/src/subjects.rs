@@ -323,9 +323,10 @@ impl Lasting {
         }
     }
 
-    /// Hands over the offloaded operations of a connection that ends, before the rules run on it.
-    pub(crate) fn hand_over_offloads(&mut self, known: &Known, memories: &mut Memories) {
+    /// Hands over the offloaded operations of a connection that ends, before the rules run on it. If
+    /// it is not the last one, a call on another one may still be incomplete.
+    pub(crate) fn hand_over_offloads(&mut self, is_last: bool, known: &Known, memories: &mut Memories) {
         memories.sessions.offloads = self.offloads.take(known.connection);
-        memories.sessions.lacks_call = self.offloads.lacks_call;
+        memories.sessions.lacks_call = self.offloads.lacks_call || !is_last;
     }
 }

@@ -68,6 +68,8 @@ struct Use {
     xid: Xid,
     /// [`Transaction::number`].
     transaction: u64,
+    /// [`Transaction::begun`].
+    begun: u64,
     /// A hash of its operations and their arguments.
     operations: u64,
     history: History,
@@ -194,6 +196,7 @@ impl Session {
                 reply: transaction.reply.as_ref().map(|reply| reply.first),
                 xid: transaction.xid,
                 transaction: transaction.number,
+                begun: transaction.begun,
                 operations: hash_of(&transaction.details),
                 history,
             };
@@ -219,6 +222,7 @@ impl Session {
                 id: sequence.slot,
                 last: Use {
                     number: 0,
+                    begun: 0,
                     call: Seen { frame: 0, ..call.first },
                     reply: None,
                     history,
@@ -243,7 +247,7 @@ impl Session {
             }
             let restarted = regrown && sequence.number == 1;
             match last.filter(|_| !restarted).or(first) {
-                Some(slot) if slot.last.call.frame < request.call.frame => {
+                Some(slot) if slot.last.precedes(&request) => {
                     let next = slot.next(&request, status, transaction, known, &mut faults);
                     channel.slots[at] = Some(next);
                 }
@@ -264,13 +268,25 @@ impl Session {
     }
 }
 
+impl Use {
+    /// Whether it was sent before another request. The requests of a connection begin in the order in
+    /// which they were sent, which may not be that of the capture.
+    fn precedes(&self, other: &Use) -> bool {
+        if self.history.connection == other.history.connection {
+            self.begun < other.begun
+        } else {
+            self.call.frame < other.call.frame
+        }
+    }
+}
+
 /// Two requests that were outstanding on one slot at the same time: the earlier one, the later one,
 /// and whether reordering by the capture is ruled out. The order of one end's packets is certain.
 fn overlap<'a>(one: &'a Use, other: &'a Use) -> Option<(&'a Use, &'a Use, bool)> {
     if one.history.connection != other.history.connection {
         return None;
     }
-    let (early, late) = if one.call.frame < other.call.frame { (one, other) } else { (other, one) };
+    let (early, late) = if one.precedes(other) { (one, other) } else { (other, one) };
     let (answered, call) = (early.reply?, late.call);
     if call.frame >= answered.frame {
         return None;
