@@ -2,7 +2,7 @@
 
 use super::doubt::{capture, certain, whole};
 use rdmascope_testkit::messages::{WRITE_POSITION, data, message, msg, nfs3, read_segment, reply, segment};
-use rdmascope_testkit::world::{CLIENT, SERVER, World};
+use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_wire::rpcrdma::{Builder, Segment};
 
 /// An NFSv3 WRITE whose data is in this memory.
@@ -112,5 +112,35 @@ fn reused_xid_after_a_lost_call_accuses_no_end() {
     for start in 0..world.frames.len() {
         let late = capture(&world, |index, frame| (index >= start).then_some(frame.data.len()));
         assert_eq!(certain(&late), [""; 0], "from frame {start} on");
+    }
+}
+
+/// The packets of the server have earlier times than those of the client. A capture that starts with
+/// a reply has its call after it, and lacks the RDMA Writes before it.
+#[test]
+fn start_with_shifted_directions_accuses_no_end() {
+    let mut world = World::connected();
+    for xid in 2..40 {
+        let memory = segment(xid, 0x400, 0x10_0000);
+        let [call, answer] = read_into(xid, memory);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.write(SERVER, memory, &data(0x400));
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        world.wait(3_000_000);
+    }
+    world.disconnect(CLIENT);
+    for shift in [5_000, 100_000, 300_000, 1_000_000] {
+        let mut frames = world.frames.clone();
+        // The source address of IPv4 is at byte 26.
+        let of_server = |frame: &&mut Frame| frame.data[29] == 2;
+        frames.iter_mut().filter(of_server).for_each(|frame| frame.time -= shift);
+        frames.sort_by_key(|frame| frame.time);
+        let shifted = World { frames, ..world.clone() };
+        for start in 0..shifted.frames.len() {
+            let late = capture(&shifted, |index, frame| (index >= start).then_some(frame.data.len()));
+            assert_eq!(certain(&late), [""; 0], "{shift} ns, from frame {start} on");
+        }
     }
 }

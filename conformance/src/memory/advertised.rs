@@ -26,8 +26,8 @@ pub(crate) struct AdvertisedMemory {
 /// The Sends and operations of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sender {
-    /// The first frame of its first Send. Missing packets are noticed from there on.
-    pub(super) first: Option<u64>,
+    /// The first packet of its first Send. Missing packets are noticed from there on.
+    pub(super) first: Option<Seen>,
     last: Option<Last>,
     /// [`Known::losses`] at its last Send.
     lost: u64,
@@ -166,7 +166,7 @@ impl Memory for AdvertisedMemory {
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         let lost = known.losses(sent.from);
         let sender = &mut self.senders[sent.from];
-        sender.first.get_or_insert(sent.send.first.frame);
+        sender.first.get_or_insert(sent.send.first);
         if sender.lost != lost {
             sender.lost = lost;
             sender.lost_before = Some(sent.send.seen);
@@ -240,9 +240,9 @@ impl AdvertisedMemory {
         let Some(call) = &transaction.call else { return true };
         let sender = &self.senders[end];
         // Missing packets are noticed from the PSN announced by the CM messages on, or else from
-        // the first Send on.
+        // the first Send on. That Send may be the reply, captured before its call.
         let is_followed = known.holds_start() && known.inline_threshold(end).is_some()
-            || sender.first.is_some_and(|first| first <= call.first.frame);
+            || sender.first.is_some_and(|first| call.first.time.since(first.time) > REORDERING.0);
         transaction.capture_gap || !is_followed || self.may_lack_since(known, end, call.first)
     }
 

@@ -44,7 +44,7 @@ pub(super) fn unadvertised(unmatched: &Unmatched, view: &View<'_>, findings: &mu
     let owner = unmatched.from.other();
     // Missing packets of the owner are not noticed before its first Send.
     let first = view.memory.senders[owner].first;
-    let is_known = view.paired && first.is_some_and(|first| first < unmatched.seen.frame);
+    let is_known = view.paired && first.is_some_and(|first| first.frame < unmatched.seen.frame);
     if !is_known || view.memory.former(owner, unmatched.memory.rkey, unmatched.address).is_some() {
         return;
     }
