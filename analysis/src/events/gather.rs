@@ -179,6 +179,9 @@ impl Events {
         let acknowledged = || half_flows.map(|flow| flow.acknowledged.map(|(position, _)| position));
         let Some(history) = self.history(*connection) else { return };
         (history.requester, history.roles_known) = (*requester, *roles_known);
+        if history.is_repeating() {
+            history.acknowledged(acknowledged());
+        }
         match kind {
             Observed::Announced(announced) => history.announced(announced),
             Observed::Closes(closes) => history.closed(closes),
@@ -190,7 +193,7 @@ impl Events {
             Observed::Refused(refused) => history.refused(refused),
             Observed::Missing(missing) => history.missing(missing.from),
             Observed::Corrected(_) => history.corrected(),
-            Observed::Ending(ending) => history.ending(ending.captured, acknowledged()),
+            Observed::Ending(ending) => history.ending(ending.captured),
             _ => {}
         }
         if let Some(other) = joined {

@@ -240,9 +240,6 @@ impl History {
             self.unheard = [self.unheard[1], seen.frame];
         }
         let retry = &mut self.retries[from as usize];
-        if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
-            *retry = None;
-        }
         match retry {
             Some(retry) if retry.position == position => {
                 if seen.time.since(retry.run.last.time) >= TWICE {
@@ -430,14 +427,42 @@ impl History {
         }
     }
 
-    /// Takes the acknowledged positions when the connection ends.
-    pub(super) fn ending(&mut self, captured_hosts: [bool; 2], acknowledged: [Option<Position>; 2]) {
-        self.captured_hosts = captured_hosts;
-        for (retry, acknowledged) in self.retries.iter_mut().zip(acknowledged) {
-            if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
-                *retry = None;
+    /// Whether an end repeated a packet that was not acknowledged so far.
+    pub(super) fn is_repeating(&self) -> bool {
+        self.retries.iter().any(Option::is_some)
+    }
+
+    /// Takes the acknowledged positions, before the next observation. A repeated packet at or before
+    /// them has arrived.
+    pub(super) fn acknowledged(&mut self, acknowledged: [Option<Position>; 2]) {
+        for end in End::BOTH {
+            let answered = self.retries[end].filter(|retry| retry.is_answered(acknowledged[end]));
+            let Some(Retry { run, .. }) = answered else { continue };
+            if end != self.requester && run.length() >= SILENCE && self.is_unheard() {
+                self.arrived_late(run);
             }
+            self.retries[end] = None;
         }
+    }
+
+    /// Takes the replies that the responder repeated as replies at the last repetition.
+    fn arrived_late(&mut self, run: Run) {
+        let is_later = |seen: &Seen| seen.frame >= run.first.frame;
+        if self.last_reply.is_some_and(|last| last.frame > run.last.frame) {
+            return;
+        }
+        self.first_reply = self.first_reply.map(|first| if is_later(&first) { run.last } else { first });
+        let replies = self.recent.iter().filter_map(|call| call.reply);
+        self.last_reply = replies.filter(|reply| !is_later(reply)).max_by_key(|reply| reply.frame);
+        let late = self.recent.iter().filter(|call| call.reply.as_ref().is_some_and(is_later));
+        let late: Vec<Call> = late.map(|call| Call { reply: Some(run.last), ..*call }).collect();
+        self.replied(run.last, late.iter().map(|call| call.seen.time).min());
+        late.iter().for_each(|call| self.waited(call));
+    }
+
+    /// Takes the hosts that sent anything, when the connection ends.
+    pub(super) fn ending(&mut self, captured_hosts: [bool; 2]) {
+        self.captured_hosts = captured_hosts;
     }
 
     /// Whether the requester repeated a packet to the end, for longer than [`SILENCE`]. It stops when the
@@ -446,14 +471,15 @@ impl History {
         self.retries[self.requester].is_some_and(|retry| retry.run.count > 3 && retry.run.length() >= SILENCE)
     }
 
-    /// Whether the requester received nothing at the end, although packets of it arrived: it repeated
-    /// packets that the responder acknowledged, or had no Receive posted.
+    /// Whether the requester received nothing while the responder repeated a packet, although packets
+    /// of it arrived: it repeated packets that the responder acknowledged, had no Receive posted, or
+    /// asked for packets again.
     pub(super) fn is_unheard(&self) -> bool {
         let Some(retry) = self.retries[self.requester.other()] else { return false };
         let is_after = |frame: &u64| *frame > retry.run.first.frame;
         let is_refused = |burst: &&Burst| {
             burst.from == self.requester
-                && matches!(burst.refusal, Refusal::ReceiverNotReady(_))
+                && !matches!(burst.refusal, Refusal::Failed(_))
                 && is_after(&burst.run.last.frame)
         };
         let refused: u64 = self.bursts.iter().filter(is_refused).map(|burst| burst.run.count).sum();

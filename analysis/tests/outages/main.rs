@@ -526,11 +526,18 @@ fn a_reply_that_did_not_arrive_ends_no_wait() {
         repeats_packet.again(call.clone());
         repeats_packet.ack(testkit::SERVER);
     }
+    let mut recovers = repeats_packet.clone();
     let mut forever = repeats_packet.clone();
     reconnect(&mut repeats_packet, 3);
     forever.wait(6 * SECOND);
     forever.req();
-    for (world, length) in [(&repeats_call, 4.0), (&repeats_packet, 4.02), (&forever, 10.02)] {
+    // The connection recovers, and the last repetition arrives.
+    recovers.again(reply);
+    recovers.ack(testkit::CLIENT);
+    recovers.getattr(3);
+    for (world, length) in
+        [(&repeats_call, 4.0), (&repeats_packet, 4.02), (&forever, 10.02), (&recovers, 4.02)]
+    {
         assert_eq!(lost(world, since), [(0.0, length)], "{:#?}", events_of(world));
     }
     // Without either, the client may have the reply.
