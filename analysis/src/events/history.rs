@@ -105,6 +105,9 @@ pub(super) struct History {
 /// The most entries of a list.
 const MOST: usize = 128;
 
+/// Transmissions of a packet of which one is acknowledged, unless none arrives.
+const RETRIES: u64 = 3;
+
 /// The most calls in [`History::recent`].
 const MOST_RECENT: usize = 32;
 
@@ -468,7 +471,8 @@ impl History {
     /// Whether the requester repeated a packet to the end, for longer than [`SILENCE`]. It stops when the
     /// packet is acknowledged, whether the capture has the acknowledgement or not.
     pub(super) fn is_retrying(&self) -> bool {
-        self.retries[self.requester].is_some_and(|retry| retry.run.count > 3 && retry.run.length() >= SILENCE)
+        self.retries[self.requester]
+            .is_some_and(|retry| retry.run.count > RETRIES && retry.run.length() >= SILENCE)
     }
 
     /// Whether the requester received nothing while the responder repeated a packet, although packets
@@ -483,7 +487,9 @@ impl History {
                 && is_after(&burst.run.last.frame)
         };
         let refused: u64 = self.bursts.iter().filter(is_refused).map(|burst| burst.run.count).sum();
-        self.unheard.iter().all(is_after) || refused > 1
+        // It would have acknowledged one of several repetitions.
+        let is_enough = if retry.run.count > RETRIES { refused > 0 } else { refused > 1 };
+        self.unheard.iter().all(is_after) || is_enough
     }
 
     /// The calls whose reply may not have arrived: the responder repeated a packet at or before the
@@ -503,7 +509,12 @@ impl History {
         };
         let is_before = |seen: &Seen| seen.frame < first.frame;
         let until = Some(self.latest);
-        new.unanswered.extend(self.unconfirmed().map(|call| Call { reply: None, until, ..*call }));
+        new.unanswered.extend(self.unconfirmed().map(|call| Call {
+            reply: None,
+            until,
+            is_complete: true,
+            ..*call
+        }));
         new.recent.retain(|call| call.reply.as_ref().is_some_and(is_before));
         new.gaps.retain(|gap| is_before(&gap.end));
         new.first_reply = new.first_reply.filter(is_before);

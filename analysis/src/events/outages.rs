@@ -482,11 +482,12 @@ fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
     }
 }
 
-/// Whether the capture would show the replies of a connection from this time on, or the requester's
-/// retransmissions show that none came.
+/// Whether the capture would show the replies of a connection from this time on, or retransmissions
+/// show that none arrived.
 fn shows_silence(one: &Known<'_>, since: Time) -> bool {
     let responder = one.responder();
     one.history.is_retrying()
+        || one.history.is_unheard()
         || (one.summary.captured_ends[1] || one.history.captured_hosts[responder])
             && !one.history.lacks(responder, since)
 }

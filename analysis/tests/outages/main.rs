@@ -637,6 +637,33 @@ fn a_reply_that_was_refused_ends_no_wait() {
     assert_eq!(lost(&world, since), [(0.0, 20.0)], "{:#?}", events_of(&world));
 }
 
+/// The network loses the large packets of the server. A capture at the client has only the small ones,
+/// which the client refuses, on each connection in turn.
+#[test]
+fn a_reply_after_a_lost_packet_ends_no_wait() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    for attempt in 0..3 {
+        let (call, reply) = getattr(2);
+        world.send(testkit::CLIENT, &call);
+        world.ack(testkit::SERVER);
+        let psn = world.end(testkit::SERVER).psn;
+        let large = world.send(testkit::SERVER, &[0; 900]);
+        world.frames.truncate(large.start);
+        let reply = world.send(testkit::SERVER, &reply);
+        world.nak(testkit::CLIENT, psn);
+        for _ in 0..5 {
+            world.wait(2 * SECOND);
+            world.again(reply.clone());
+        }
+        world.disconnect(testkit::CLIENT);
+        world.add([0x31 + attempt, 0x42 + attempt], [7_000, 900_000]);
+        world.connect();
+    }
+    assert_eq!(lost(&world, since), [(0.0, 30.0)], "{:#?}", events_of(&world));
+}
+
 /// A reply after a step of the clock does not show that a call before it was overtaken.
 #[test]
 fn calls_before_a_step_of_the_clock_overtake_none_after_it() {
