@@ -83,10 +83,14 @@ struct OutstandingRead {
 }
 
 impl OutstandingRead {
-    /// The offset of a response in the sink, if it answers this request.
-    fn offset(&self, sink: Rkey, offset: u64) -> Option<u64> {
-        let ahead = offset.wrapping_sub(self.sink_offset);
-        (self.sink == sink && (ahead < u64::from(self.memory.length).max(1))).then_some(ahead)
+    /// The offset of a piece of a response in the sink, if it answers this request.
+    fn offset(&self, response: &Placement<'_>) -> Option<u64> {
+        let ahead = response.address.wrapping_sub(self.sink_offset);
+        // If only the CRC is in the last TCP segment, the piece has no data and follows the last byte.
+        let is_after_data = response.length == 0 && response.position != response.first;
+        let byte = ahead.wrapping_sub(is_after_data.into());
+        let is_inside = byte < u64::from(self.memory.length).max(1);
+        (self.sink == response.memory.rkey && is_inside).then_some(ahead)
     }
 }
 
@@ -537,8 +541,7 @@ impl Half {
     /// Finds the RDMA Read request that this response answers: its index, and the offset in its
     /// memory.
     fn find_read(&self, response: &Placement<'_>) -> Option<(usize, u64)> {
-        let offset = |read: &OutstandingRead| read.offset(response.memory.rkey, response.address);
-        self.reads.iter().enumerate().find_map(|(index, read)| Some((index, offset(read)?)))
+        self.reads.iter().enumerate().find_map(|(index, read)| Some((index, read.offset(response)?)))
     }
 }
 
@@ -645,7 +648,7 @@ impl Responses<'_> {
         let index = read.pieces;
         read.pieces += 1;
         let read = *read;
-        let left = u64::from(read.memory.length) - offset;
+        let left = u64::from(read.memory.length).saturating_sub(offset);
         if u64::from(placement.length) > left || ends && u64::from(placement.length) < left {
             let fault = Fault::Response { left: left as u32, index, length: placement.length };
             self.fault(&placement, Part::Last, fault, deliver);

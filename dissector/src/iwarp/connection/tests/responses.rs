@@ -114,6 +114,49 @@ fn responses_of_wrong_length_are_faults() {
     }
 }
 
+/// TCP may divide an FPDU before its CRC, or within it (RFC 5044, section 5). The sinks of the two
+/// requests are contiguous.
+#[test]
+fn crc_in_the_next_segment_ends_its_response() {
+    let answers = [tagged(0x82, 5, 0x50, b"abcdefgh"), tagged(0x82, 5, 0x58, b"ijkl")].concat();
+    // The FPDUs have 28 and 24 bytes, and their data begins at 16 and 44.
+    for place in 16..52 {
+        let mut pair = Pair::connected();
+        pair.feed(A, &[read(1, 5, 0x50, 8), read(2, 5, 0x58, 4)].concat());
+        pair.events.clear();
+        pair.feed(B, &answers[..place]);
+        pair.feed(B, &answers[place..]);
+        pair.pass_reordering_window();
+        let is_of = |begin: &str| pair.events.iter().filter(|event| event.starts_with(begin)).count();
+        let divided = |data: core::ops::Range<usize>| usize::from(data.start < place && place < data.end);
+        assert_eq!(is_of("B answer"), 2 + divided(16..24) + divided(44..48), "{place}: {:?}", pair.events);
+        assert_eq!(pair.events.len(), is_of("B answer"), "{place}: {:?}", pair.events);
+        assert!(pair.connection.halves[A].reads.is_empty(), "{place}: a request has not ended");
+        let counts = pair.counts(B);
+        assert_eq!((counts.read_response_bytes, counts.unmatched_responses), (12, 0), "{place}");
+    }
+}
+
+/// A response that is too long or too short is one fault, wherever its CRC is.
+#[test]
+fn crc_in_the_next_segment_keeps_the_fault() {
+    for (asked, data, fault) in
+        [(0, &b"a"[..], (0, 0, 1)), (8, b"abcd", (4, 1, 0)), (8, b"abcdefghi", (8, 0, 9))]
+    {
+        let mut pair = Pair::connected();
+        pair.feed(A, &read(1, 5, 0x50, asked));
+        pair.events.clear();
+        let answer = tagged(0x82, 5, 0x50, data);
+        pair.feed(B, &answer[..answer.len() - 4]);
+        pair.feed(B, &answer[answer.len() - 4..]);
+        let (left, index, length) = fault;
+        let fault = format!("Response {{ left: {left}, index: {index}, length: {length} }}");
+        let faults: Vec<&String> = pair.events.iter().filter(|event| event.contains("faulty")).collect();
+        let [found] = faults[..] else { panic!("{asked}: {faults:?}") };
+        assert!(found.ends_with(&fault), "{asked}: {found}");
+    }
+}
+
 /// At most 2^14 unanswered requests are remembered, and the oldest is dropped.
 #[test]
 fn outstanding_requests_are_bounded() {
