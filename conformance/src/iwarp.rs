@@ -137,9 +137,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[TERMINATE],
         sentence: "A Terminate gives the reason why an end ends the connection.",
         explanation: "The reason is that of RFC 5040, section 4.8, RFC 5041, section 7.2, or RFC \
-            5044, section 8. An end is at fault if it refuses memory that it advertised. Linux \
-            soft-iWARP swaps the layer and the type of the error; if that gives another reason, the \
-            finding lists both.",
+            5044, section 8. An end is at fault if it refuses an operation on memory that it \
+            advertised for that operation. Linux soft-iWARP swaps the layer and the type of the \
+            error; if that gives another reason, the finding lists both.",
         check: Check::Refused(terminate),
     },
 ];

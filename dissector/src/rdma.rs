@@ -86,8 +86,8 @@ pub enum Delivery<'a> {
         /// The first packet seen of the request; `None` if it is too old, not in the capture, or
         /// observations are disabled.
         request: Option<Seen>,
-        /// The memory that the refused operation names, if the refusal does.
-        memory: Option<MemoryRange>,
+        /// The refused RDMA operation and its memory, if the refusal names them.
+        operation: Option<(Operation, MemoryRange)>,
     },
     /// Payload whose address is unknown, because the packet that names it is not in the capture.
     Unplaced {

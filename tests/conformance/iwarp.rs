@@ -272,8 +272,8 @@ fn reads_within_the_limit_give_no_finding() {
     assert_eq!(with(0x3fff).len(), 0, "the ends agreed elsewhere");
 }
 
-/// A Terminate with the header of an RDMA Write to memory that its sender advertised, or to other
-/// memory.
+/// A Terminate with the headers of an RDMA operation on memory that its sender advertised for it, or
+/// on other memory.
 #[test]
 fn refusal_of_advertised_memory_is_its_owners_fault() {
     let capture = samples::capture("iwarp-nfs3");
@@ -283,19 +283,31 @@ fn refusal_of_advertised_memory_is_its_owners_fault() {
             && packet.data.get(at + 2..at + 4) == Some(&[0xc1, 0x40])
     };
     let at = capture.packets.iter().position(is_write).expect("a Write of one FPDU");
-    let tagged = capture.packets[at].data[payload(&capture.packets[at])..][2..16].to_vec();
+    let written = capture.packets[at].data[payload(&capture.packets[at])..][2..16].to_vec();
+    let mut elsewhere = written.clone();
+    elsewhere[2] ^= 1;
+    let untagged = [&[0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1][..], &[0; 20]].concat();
+    let read = [&untagged[..], &[0, 0, 0, 4], &written[2..]].concat();
     let unanswered = mutate::keep(&capture, |packet| {
         packet.number <= at as u64 + 1 || CLIENT(u16::from_be_bytes([packet.data[34], packet.data[35]]))
     });
-    for (other, by_requester) in [(0, Some(true)), (1, None)] {
+    for (length, headers, by_requester) in [
+        (0, &written, Some(true)),
+        (0, &elsewhere, None),
+        (4, &written, Some(true)),
+        // It is longer than the memory.
+        (u16::MAX, &written, None),
+        // The memory is for writing.
+        (0, &read, None),
+    ] {
         let mut refused = unanswered.clone();
         let send = refused.packets[at + 1..].iter_mut().find(|packet| is_send(packet, CLIENT));
         let send = send.expect("the client continues");
         terminate(send);
         let at = payload(send) + 22;
         send.data[at] = 0xc0;
-        send.data[at + 4..at + 18].copy_from_slice(&tagged);
-        send.data[at + 6] ^= other;
+        send.data[at + 2..at + 4].copy_from_slice(&u16::to_be_bytes(length));
+        send.data[at + 4..at + 4 + headers.len()].copy_from_slice(headers);
         let found = found(&refused, "iwarp-terminate");
         assert_eq!((found.len(), found[0].by_requester), (1, by_requester), "{found:?}");
     }

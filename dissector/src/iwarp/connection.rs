@@ -583,14 +583,14 @@ impl Responses<'_> {
                 self.counts.read_response_bytes += u64::from(placement.length);
                 self.place(placement, ends, true, deliver);
             }
-            Message::Terminate(seen, terminate, memory) => {
+            Message::Terminate(seen, terminate, operation) => {
                 self.counts.fatal_naks += 1;
                 self.first_frames.fatal_nak.get_or_insert(seen.frame);
                 let refusal = Refusal::Failed(failure(terminate));
                 // It has no position in the stream. Everything acknowledged was sent before it.
                 let position = self.requester.acknowledged.map(|(position, _)| position);
                 let position = position.unwrap_or(Position::of_sequence(0));
-                deliver(self.from, Delivery::Refused { seen, position, refusal, request: None, memory });
+                deliver(self.from, Delivery::Refused { seen, position, refusal, request: None, operation });
             }
         }
     }

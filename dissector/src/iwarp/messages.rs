@@ -6,7 +6,7 @@
 
 use super::framing::{CrcVerdict, Origin, Piece};
 use super::piece;
-use crate::rdma::{Delivery, Fault, MemoryRange, Part, Placement, Position, Send};
+use crate::rdma::{Delivery, Fault, MemoryRange, Operation, Part, Placement, Position, Send};
 use crate::record::Seen;
 use crate::roomy::Roomy;
 use alloc::vec::Vec;
@@ -93,22 +93,24 @@ pub(super) enum Message<'a> {
     ReadRequest(Seen, Position, u32, ReadRequest),
     /// A piece of a Read Response in the sink's memory, and whether it is the last piece.
     ReadResponse(Placement<'a>, bool),
-    /// A Terminate, its last packet, and the memory that the terminated operation names.
-    Terminate(Seen, Terminate, Option<MemoryRange>),
+    /// A Terminate, its last packet, and the terminated RDMA operation with its memory.
+    Terminate(Seen, Terminate, Option<(Operation, MemoryRange)>),
 }
 
-/// The memory that the operation terminated by this message names, if the message has its headers (RFC
+/// The RDMA operation terminated by this message, and its memory, if the message has its headers (RFC
 /// 5040, section 4.8).
-fn terminated_memory(terminate: Terminate, bytes: &[u8]) -> Option<MemoryRange> {
-    let (_, headers) = terminate.terminated(bytes.get(Terminate::LENGTH..)?);
+fn terminated_operation(terminate: Terminate, bytes: &[u8]) -> Option<(Operation, MemoryRange)> {
+    let (length, headers) = terminate.terminated(bytes.get(Terminate::LENGTH..)?);
     match Header::parse(headers).ok()? {
         Header::Tagged(header) if header.control.opcode == Opcode::Write => {
-            Some(MemoryRange { rkey: header.stag, address: header.offset, length: 0 })
+            // Some ends include the header. Linux soft-iWARP does not.
+            let length = length.unwrap_or(0).into();
+            Some((Operation::Write, MemoryRange { rkey: header.stag, address: header.offset, length }))
         }
         Header::Untagged(header) if header.control.opcode == Opcode::ReadRequest => {
             let request = ReadRequest::parse(headers.get(Untagged::LENGTH..)?).ok()?;
             let ReadRequest { source_stag: rkey, source_offset: address, size: length, .. } = request;
-            Some(MemoryRange { rkey, address, length })
+            Some((Operation::ReadRequest, MemoryRange { rkey, address, length }))
         }
         _ => None,
     }
@@ -275,8 +277,8 @@ impl Messages {
             Opcode::Terminate => {
                 self.terminated = true;
                 if let Ok(terminate) = Terminate::parse(bytes) {
-                    let memory = terminated_memory(terminate, bytes);
-                    found(Message::Terminate(piece.seen, terminate, memory));
+                    let operation = terminated_operation(terminate, bytes);
+                    found(Message::Terminate(piece.seen, terminate, operation));
                 }
             }
             // The end that asked for the atomic operation is at fault.

@@ -291,7 +291,7 @@ impl ReliableConnection {
             && let Some(refusal) = refusal(packet)
         {
             let request = requester.requests.find_request(psn);
-            deliver(from, Delivery::Refused { seen, position, refusal, request, memory: None });
+            deliver(from, Delivery::Refused { seen, position, refusal, request, operation: None });
         }
         if operation.is_read_response() {
             counts.read_response_bytes += u64::from(packet.payload_length);

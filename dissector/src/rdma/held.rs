@@ -28,8 +28,8 @@ impl HeldDelivery {
             Delivery::Faulty { seen, piece, position, fault } => {
                 (Delivery::Faulty { seen, piece, position, fault }, &[][..])
             }
-            Delivery::Refused { seen, position, refusal, request, memory } => {
-                (Delivery::Refused { seen, position, refusal, request, memory }, &[][..])
+            Delivery::Refused { seen, position, refusal, request, operation } => {
+                (Delivery::Refused { seen, position, refusal, request, operation }, &[][..])
             }
             Delivery::Unplaced { bytes } => (Delivery::Unplaced { bytes }, &[][..]),
             Delivery::Overflow => (Delivery::Overflow, &[][..]),

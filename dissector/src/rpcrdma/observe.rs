@@ -130,30 +130,38 @@ impl Transactions {
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
-        let mut advertised = None;
-        if let Some((address, mismatch)) = self.mismatch(from.other(), (seen, reading), memory, peers) {
+        let allowed = self.allowed_memory(from.other(), seen, (reading, memory), peers);
+        if let Err((address, mismatch)) = allowed {
             peers.observe(
                 Observed::Unmatched(Unmatched { from, seen, position, reading, memory, address, mismatch }),
                 report,
             );
-        } else {
-            advertised = self.advertised(from.other(), memory, seen, peers);
         }
         if peers.operations.len() == MOST {
             peers.operations.pop_front();
         }
-        peers.operations.push_back((seen.frame, advertised));
+        peers.operations.push_back((seen.frame, allowed.ok().flatten()));
+    }
+
+    /// For an operation on memory that end `owner` advertised for it: the packet that completed the
+    /// advertising message, and whether that message is a reply. Otherwise an error with the first
+    /// byte outside that memory, and the reason. `seen` is a packet of the operation or of its refusal.
+    pub(crate) fn allowed_memory(
+        &self,
+        owner: End,
+        seen: Seen,
+        (reading, memory): (bool, MemoryRange),
+        peers: &Peers,
+    ) -> Result<Option<(Seen, bool)>, (u64, Mismatch)> {
+        match self.mismatch(owner, (seen, reading), memory, peers) {
+            Some(mismatch) => Err(mismatch),
+            None => Ok(self.advertised(owner, memory, seen, peers)),
+        }
     }
 
     /// The packet that completed the message by which end `owner` advertised this memory, and whether
     /// that message is a reply. `seen` is a packet of an operation on it.
-    pub(crate) fn advertised(
-        &self,
-        owner: End,
-        memory: MemoryRange,
-        seen: Seen,
-        peers: &Peers,
-    ) -> Option<(Seen, bool)> {
+    fn advertised(&self, owner: End, memory: MemoryRange, seen: Seen, peers: &Peers) -> Option<(Seen, bool)> {
         let Found { target, .. } = self.target(peers, owner, (memory, memory.address), seen)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;

@@ -3,7 +3,7 @@
 use super::{Session, SessionEnd};
 use crate::event::{Event, Eviction, Report};
 use crate::observation::{Faulty, Missing, Observed, Refused, Repeated};
-use crate::rdma::{Delivery, End, Fault, Piece, Placement, Position, Repetition};
+use crate::rdma::{Delivery, End, Fault, Operation, Piece, Placement, Position, Repetition};
 use crate::record::Seen;
 use crate::rpcrdma::{Kind, Peers, Transactions, is_request_for};
 
@@ -236,14 +236,16 @@ fn deliver(
             let repeated = Repeated { from, seen, first, piece, position, bytes, read_length };
             peers.observe(Observed::Repeated(repeated), report);
         }
-        Delivery::Refused { seen, position, refusal, request, memory } => {
+        Delivery::Refused { seen, position, refusal, request, operation: named } => {
             let operation = request.and_then(|request| peers.operation_in(request.frame));
             let waits =
                 || request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame));
-            let is_operation = operation.is_some() || memory.is_some() || waits();
+            let is_operation = operation.is_some() || named.is_some() || waits();
             let of_request = request.unwrap_or(seen);
-            let named = || memory.and_then(|memory| transactions.advertised(from, memory, of_request, peers));
-            let advertised = operation.flatten().or_else(named);
+            let named = named.map(|(operation, memory)| (operation == Operation::ReadRequest, memory));
+            let allowed =
+                || named.and_then(|named| transactions.allowed_memory(from, of_request, named, peers).ok());
+            let advertised = operation.or_else(allowed).flatten();
             let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);
         }
