@@ -154,7 +154,7 @@ fn memory(reth: Reth) -> MemoryRange {
 pub(crate) enum Response {
     /// Everything up to its PSN was received.
     Acknowledged,
-    /// The receiver had no Receive posted.
+    /// The receiver had no Receive posted, or its memory was paged out.
     ReceiverNotReady,
     /// The request at its PSN failed.
     Failed(bth::NakCode),

@@ -314,7 +314,9 @@ fn refused(history: &History, report: &mut dyn FnMut(SessionEvent)) {
         let sender = end_name(by_requester);
         let (kind, description) = match refusal {
             Refusal::ReceiverNotReady(_) => {
-                (Kind::RnrNak, format!("{}: {sender} had no Receive posted", Counted(run.count, "RNR NAK")))
+                let count = Counted(run.count, "RNR NAK");
+                let why = "not ready (no Receive posted, or memory paged out)";
+                (Kind::RnrNak, format!("{count}: {sender} {why}"))
             }
             Refusal::OutOfSequence => {
                 (Kind::Nak, format!("{} from the {sender}: PSN sequence error", Counted(run.count, "NAK")))

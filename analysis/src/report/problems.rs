@@ -336,7 +336,7 @@ impl Problems {
             (Transport, "unanswered-connection", self.unanswered, "connection request{s} without an answer"),
             (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAK{s} or Terminate{s} that {ends|end} a connection"),
             (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAK{s}: packets were lost in the network"),
-            (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAK{s}: no Receive was posted for a Send"),
+            (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAK{s}: receiver not ready (no Receive posted, or memory paged out)"),
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packet{s} sent again"),
             (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packet{s} received out of order: reordered, or lost before the capture point and sent again"),
             (bad_icrc_group, "bad-icrc", bad_icrc, bad_icrc_words),

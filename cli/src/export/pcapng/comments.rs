@@ -157,7 +157,7 @@ impl<'a> Comments<'a> {
                     Some(Acknowledgement::Nak(code)) => {
                         parts.add(format_args!("NAK because of {code}, concerning "))?;
                     }
-                    _ => parts.add(format_args!("RNR NAK because no Receive was posted for "))?,
+                    _ => parts.add(format_args!("RNR NAK, receiver not ready for "))?,
                 }
                 self.write_frame(step, of, index, parts.text)?;
                 write!(parts.text, ", {}", Kind(step))
