@@ -341,6 +341,7 @@ impl States {
         if !self.end((number, Identity::Client(client)), end, at, sink) {
             return;
         }
+        self.table.doubt_locks(number);
         let left = self.table.keys_of_scope(number, |_| true);
         self.end_all(&left, rest, at, sink);
         // In minor version 0, stateids do not name their client.

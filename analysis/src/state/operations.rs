@@ -144,9 +144,11 @@ impl States {
             && let Some(key) = named
             && let Some(lock) = self.table.live(&key)
         {
-            lock.ranges.remove(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
-            // Ranges locked before the capture are unknown.
-            if lock.is_begun() && lock.ranges.is_empty() {
+            let (offset, count) = (operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
+            lock.ranges.remove(offset, count);
+            // Ranges locked before the capture, or by a LOCK that it lacks, are unknown.
+            let is_known = lock.is_begun() || (offset, count) == (0, u64::MAX);
+            if is_known && lock.ranges.is_empty() {
                 self.end(key, End::Unlocked, context.shown, sink);
             }
         }

@@ -1,6 +1,6 @@
 //! The bounded table of lifetimes: live ones, and recently ended ones.
 
-use super::{At, End, Identity, Lifetime, Summary};
+use super::{At, End, Identity, Kind, Lifetime, Summary};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::record::Time;
 use std::collections::{BTreeMap, HashMap};
@@ -140,6 +140,21 @@ impl Table {
                 && lifetime.ended.is_some_and(|at| at.time >= since)
         };
         self.settled.values_mut().filter(is_meant).for_each(|lifetime| lifetime.end = End::Unknown);
+    }
+
+    /// Notes for locks of a scope whose LOCK the capture lacks that a later CLOSE of their file may
+    /// have ended them.
+    pub(super) fn doubt_locks(&mut self, scope: u64) {
+        let is_closed =
+            |old: &&Lifetime| old.scope == scope && (old.kind, old.end) == (Kind::Open, End::Closed);
+        let closed = self.settled.values().filter(is_closed);
+        let closed: HashMap<&[u8], At> =
+            closed.filter_map(|old| Some((&old.file_handle[..], old.ended?))).collect();
+        let live = self.live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime);
+        for lock in live.filter(|lifetime| lifetime.kind == Kind::Lock && lifetime.open.is_none()) {
+            let at = closed.get(&lock.file_handle[..]).filter(|at| lock.last.time <= at.time);
+            lock.unsure = lock.unsure.or(at.copied());
+        }
     }
 
     /// Makes an ended lifetime live again, because it was used.

@@ -419,6 +419,28 @@ fn locks_end_with_their_last_range_or_their_open() {
     assert_eq!(of(capture), (End::Open, "7-".to_owned()));
 }
 
+/// The reply of a LOCK is missing from the capture, so its stateid first appears in a LOCKU.
+#[test]
+fn lock_without_a_captured_reply_ends_with_its_file() {
+    let of = |operations: &[(&str, &str)]| {
+        let mut capture = Capture::new(1);
+        capture.mounted().on(OPEN, OPENED);
+        operations.iter().for_each(|(call, reply)| _ = capture.on(call, reply));
+        capture.call("44 9 9 9 9", "44 0").call("57 h7", "57 0");
+        let ends = capture.ends();
+        ends.into_iter().find_map(|(kind, end)| (kind == Kind::Lock).then_some(end)).expect("a lock")
+    };
+    let unlocked = "22 0;14 0 2 0 0 7";
+    let some = ("22 'file';14 2 1 1 0 0 7 h10 h5", unlocked);
+    let all = ("22 'file';14 2 1 1 0 0 7 h0 h18446744073709551615", unlocked);
+    assert_eq!(of(&[all, (CLOSE, CLOSED)]), End::Unlocked);
+    assert_eq!(of(&[some, (CLOSE, CLOSED)]), End::Unknown);
+    // The open was not closed, so the lock was left as well.
+    assert_eq!(of(&[some]), End::Abandoned);
+    // A CLOSE before its use did not end it.
+    assert_eq!(of(&[(CLOSE, CLOSED), some]), End::Abandoned);
+}
+
 #[test]
 fn layouts_are_returned_file_by_file_or_all_at_once() {
     let get = "22 'file';50 0 1 2 h0 h9 h1 1 0 0 5 4096";
