@@ -47,9 +47,11 @@ impl Stage<'_> {
             if is_released { self.sessions.find_segment(&flow, segment) } else { None }
         });
         let place = match found {
-            // The ports are reused.
             Some(place) if segment.syn && segment.acknowledgement.is_none() => {
-                self.end_iwarp(place);
+                // The ports are reused, unless it is a copy.
+                if !self.sessions.session(place.session).was_opened_by(place.end, segment) {
+                    self.end_iwarp(place);
+                }
                 return None;
             }
             Some(place) if self.sessions.session(place.session).begins_new_connection(place.end, segment) => {

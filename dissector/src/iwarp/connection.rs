@@ -351,6 +351,12 @@ impl IwarpConnection {
         }
     }
 
+    /// Whether a SYN of an end is the one that opened this connection: its start frame follows.
+    pub(crate) fn was_opened_by(&self, end: End, syn: &Segment<'_>) -> bool {
+        let started = self.halves[end].started.as_ref();
+        started.is_some_and(|started| started.begins() == syn.sequence.wrapping_add(1))
+    }
+
     /// Whether a segment of an end begins where its stream ends, or a little later.
     pub(crate) fn continues(&self, end: End, segment: &Segment<'_>) -> bool {
         const AHEAD: u32 = 1 << 20;

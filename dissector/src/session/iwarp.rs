@@ -46,6 +46,11 @@ impl Session {
             && self.transport.iwarp().is_some_and(|iwarp| iwarp.begins_new_connection(side, segment))
     }
 
+    /// Whether a SYN of end `side` is the one that opened this connection.
+    pub(crate) fn was_opened_by(&self, side: End, syn: &Segment<'_>) -> bool {
+        self.transport.iwarp().is_some_and(|iwarp| iwarp.was_opened_by(side, syn))
+    }
+
     /// Whether a segment that another context shows continues the stream of end `side`.
     pub(crate) fn continues_stream(&self, side: End, segment: &Segment<'_>) -> bool {
         self.transport.iwarp().is_some_and(|iwarp| iwarp.continues(side, segment))

@@ -680,6 +680,30 @@ fn reused_ports_begin_a_new_connection() {
     assert_eq!(report.announced.len(), 4);
 }
 
+/// A copy of the SYN, which was delayed in the network, does not end the connection. RFC 9293, section
+/// 3.4.1: a new connection has another initial sequence number.
+#[test]
+fn late_copy_of_the_syn_changes_nothing() {
+    for (shift, connections) in [(0, 1), (1, 2)] {
+        let mut wire = Wire::new([40_000, 20_049]);
+        let first = wire.next[CLIENT];
+        wire.segment(CLIENT, SYN, b"");
+        wire.segment(SERVER, SYN | ACK, b"");
+        wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+        wire.segment(SERVER, ACK, &start(SERVER, 0, 1, b""));
+        let (call, answer) = getattr(1);
+        wire.send(CLIENT, &call);
+        let next = core::mem::replace(&mut wire.next[CLIENT], first.wrapping_add(shift));
+        wire.segment(CLIENT, SYN, b"");
+        wire.next[CLIENT] = next;
+        wire.send(SERVER, &answer);
+        let report = wire.run();
+        assert_eq!(report.connections.len(), connections, "{shift}");
+        let outcomes: Vec<_> = report.transactions.iter().map(|it| it.outcome).collect();
+        assert_eq!(outcomes == [Outcome::Completed], shift == 0, "{outcomes:?}");
+    }
+}
+
 /// An FPDU with a wrong CRC is in the capture, but its receiver drops it (RFC 5044, section 8).
 #[test]
 fn fpdu_with_wrong_crc_is_not_missing() {
