@@ -357,6 +357,13 @@ impl IwarpConnection {
         started.is_some_and(|started| started.begins() == syn.sequence.wrapping_add(1))
     }
 
+    /// Whether an acknowledgement number covers further bytes of an end of which no segment was seen.
+    pub(crate) fn acknowledges_unseen(&self, end: End, number: u32) -> bool {
+        let Half { stream, acknowledged, .. } = &self.halves[end];
+        let last = Position::of_sequence(number.wrapping_sub(1));
+        stream.expected().is_none() && acknowledged.is_some_and(|(before, _)| before.distance(last) > 0)
+    }
+
     /// Whether a segment of an end begins where its stream ends, or a little later.
     pub(crate) fn continues(&self, end: End, segment: &Segment<'_>) -> bool {
         const AHEAD: u32 = 1 << 20;

@@ -86,6 +86,8 @@ impl Session {
         }
         let Session { peers, transport, ends, .. } = self;
         let Some(iwarp) = transport.iwarp_mut() else { return };
+        let is_unseen = |number: u32| iwarp.acknowledges_unseen(side.other(), number);
+        peers.unseen += u64::from(segment.acknowledgement.is_some_and(is_unseen));
         let had_started = iwarp.started(side).is_some();
         let had_ended = iwarp.has_ended(side);
         iwarp.handle(side, seen, segment, &mut |from, delivery| {

@@ -704,6 +704,22 @@ fn late_copy_of_the_syn_changes_nothing() {
     }
 }
 
+/// The acknowledgements of the client show that the server sent something after a call.
+#[test]
+fn reply_is_in_the_direction_that_was_not_captured() {
+    let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
+    for xid in [1, 2, 3] {
+        let (call, answer) = getattr(xid);
+        wire.send(CLIENT, &call);
+        wire.send(SERVER, &answer);
+    }
+    wire.packets.retain(|(_, packet)| packet[12..16] == ADDRESSES[CLIENT]);
+    let gaps: Vec<_> =
+        wire.run().transactions.iter().map(|it| (it.reply.is_some(), it.capture_gap)).collect();
+    // Nothing acknowledges the last reply.
+    assert_eq!(gaps, [(false, true), (false, true), (false, false)]);
+}
+
 /// An FPDU with a wrong CRC is in the capture, but its receiver drops it (RFC 5044, section 8).
 #[test]
 fn fpdu_with_wrong_crc_is_not_missing() {
