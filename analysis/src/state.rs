@@ -10,6 +10,7 @@
 
 mod clients;
 mod follow;
+mod index;
 mod living;
 mod operations;
 mod ranges;
@@ -382,8 +383,6 @@ pub struct Lifetime {
     pub(crate) flags_now: u32,
     /// The call that may have ended it, whose reply is not readable.
     pub(crate) unsure: Option<At>,
-    /// The number of locks of this open.
-    pub(crate) locks: u32,
     /// For a client ID: hashes of the client owner and of the server.
     pub(crate) owner: Option<(u64, u64)>,
     /// Whether packets or calls after [`Lifetime::last`] that could have ended it are missing.

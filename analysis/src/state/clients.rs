@@ -122,7 +122,7 @@ impl States {
                 _ = self.end(key, End::Lost, context.shown, sink)
             }
             (_, OperationOutcome::Succeeded) => {
-                if let Some(lifetime) = self.table.live(&key) {
+                if let Some(mut lifetime) = self.table.live(&key) {
                     lifetime.see(context);
                 }
                 self.line(context.transaction.connection).scope = Some(scope);
@@ -165,7 +165,7 @@ impl States {
             self.table.revive(&key);
         }
         let (mut is_revoked, mut flags) = (false, None);
-        if let Some(lifetime) = self.table.live(&key) {
+        if let Some(mut lifetime) = self.table.live(&key) {
             lifetime.see(context);
             if *direction == Direction::Forward {
                 lifetime.uses += 1;
@@ -184,7 +184,7 @@ impl States {
         if let Some((before, now)) = flags.filter(|(before, now)| before | now != 0) {
             self.flagged(key, before, now, context);
         }
-        if let Some(client) =
+        if let Some(mut client) =
             self.table.numbered(scope, scope).filter(|lifetime| lifetime.kind == Kind::Client)
         {
             client.see(context);
@@ -259,7 +259,7 @@ impl States {
         let connection = context.transaction.connection;
         let mut found = None;
         for number in alike.into_iter().rev() {
-            let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) else { continue };
+            let Some(mut lifetime) = self.table.live(&(number, Identity::Client(client))) else { continue };
             // Another server may use the same client ID.
             let is_other = owner.zip(lifetime.owner).is_some_and(|(one, other)| one.1 != other.1);
             if is_other {
@@ -296,7 +296,7 @@ impl States {
     }
 
     fn seen_client(&mut self, number: u64, client: u64, context: &Context<'_>) {
-        if let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) {
+        if let Some(mut lifetime) = self.table.live(&(number, Identity::Client(client))) {
             lifetime.see(context);
         }
     }
@@ -321,8 +321,8 @@ impl States {
     /// Notes that CREATE_SESSION confirms a client ID. The state of the same client at that server
     /// under another client ID is lost (RFC 8881, section 18.35.4).
     fn confirmed(&mut self, number: u64, client: u64, at: At, sink: Sink<'_>) {
-        let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) else { return };
-        let Some(owner) = lifetime.owner else { return };
+        let lifetime = self.table.live(&(number, Identity::Client(client)));
+        let Some(owner) = lifetime.and_then(|lifetime| lifetime.owner) else { return };
         self.unconfirmed.remove(&owner);
         if self.owners.len() >= States::MOST_NAMES {
             self.owners.clear();

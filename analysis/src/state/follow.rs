@@ -160,7 +160,7 @@ impl States {
     pub(super) fn end_all(&mut self, keys: &[Key], end: End, at: At, sink: Sink<'_>) {
         let blind = self.blind_scopes();
         for key in keys {
-            let is_sure = self.table.live(key).is_none_or(|lifetime| is_sure(lifetime, &blind));
+            let is_sure = self.table.live(key).is_none_or(|lifetime| is_sure(&lifetime, &blind));
             self.end(*key, if is_sure { end } else { End::Unknown }, at, sink);
         }
     }
@@ -304,7 +304,7 @@ impl States {
         let line = self.line(connection);
         line.is_sealed |= is_sealed;
         if let (true, Some(scope)) = (line.is_sealed, line.scope)
-            && let Some(client) = self.table.numbered(scope, scope)
+            && let Some(mut client) = self.table.numbered(scope, scope)
         {
             client.is_sealed = true;
         }
@@ -344,7 +344,7 @@ impl States {
                     current.handle = operation.result_file_handle;
                     if let Some(handle) = current.handle {
                         for (scope, number) in nameless.drain(..) {
-                            if let Some(lifetime) = self.table.numbered(scope, number) {
+                            if let Some(mut lifetime) = self.table.numbered(scope, number) {
                                 lifetime.file_handle = details.bytes(handle).to_vec();
                             }
                         }

@@ -1,6 +1,7 @@
 //! The beginnings, uses and ends of lifetimes.
 
 use super::follow::{Begin, Context, Early, States};
+use super::index::{Group, Live};
 use super::table::{Key, Sink};
 use super::{At, Beginning, End, Identity, Kind, Lifetime, Ranges};
 use crate::paths;
@@ -51,7 +52,6 @@ impl States {
             flags: 0,
             flags_now: 0,
             unsure: None,
-            locks: 0,
             owner: None,
             capture_gap: false,
         }
@@ -76,12 +76,12 @@ impl States {
         kind: Kind,
         begin: &Begin<'_>,
         sink: Sink<'_>,
-    ) -> Option<&mut Lifetime> {
+    ) -> Option<Live<'_>> {
         let Begin { context, operation, handle, scope } = *begin;
         let identity = Identity::of_stateid(id)?;
         let key = (scope, identity);
         if self.table.live(&key).is_some() {
-            let lifetime = self.table.live(&key)?;
+            let mut lifetime = self.table.live(&key)?;
             lifetime.see(context);
             if lifetime.kind == Kind::Stateid {
                 lifetime.kind = kind;
@@ -140,7 +140,7 @@ impl States {
             new.client = self.table.numbered(key.0, key.0).and_then(|client| client.client);
             self.table.add(new, sink);
         }
-        let Some(lifetime) = self.table.live(&key) else { return };
+        let Some(mut lifetime) = self.table.live(&key) else { return };
         if lifetime.kind == Kind::Stateid {
             lifetime.kind = kind;
         }
@@ -159,9 +159,8 @@ impl States {
             let raised = self.raised.iter_mut().filter(|raised| raised.session == key);
             raised.for_each(|raised| _ = raised.gone.get_or_insert(at));
         }
-        let locks = self.table.live(&key).filter(|lifetime| lifetime.locks > 0).map(|open| open.number);
-        if let Some(open) = locks {
-            for lock in self.table.keys_of_scope(key.0, |lifetime| lifetime.open == Some(open)) {
+        if let Some(open) = self.table.live(&key).map(|lifetime| lifetime.number) {
+            for lock in self.table.keys_of(key.0, Group::LocksOf(open)..=Group::LocksOf(open)) {
                 self.table.end(&lock, end, at, sink);
             }
         }
@@ -170,7 +169,7 @@ impl States {
 
     /// Notes a call that may have ended a lifetime, because its reply is not readable.
     pub(super) fn doubt(&mut self, key: &Key, at: At) {
-        if let Some(lifetime) = self.table.live(key)
+        if let Some(mut lifetime) = self.table.live(key)
             && lifetime.last.time <= at.time
         {
             lifetime.unsure.get_or_insert(at);
@@ -179,7 +178,7 @@ impl States {
 
     /// Notes that a callback recalled it.
     pub(super) fn recalled(&mut self, key: Key, at: At) {
-        if let Some(lifetime) = self.table.live(&key) {
+        if let Some(mut lifetime) = self.table.live(&key) {
             lifetime.recalled.get_or_insert(at);
         } else if let Some(lifetime) = self.table.settled(&key) {
             if lifetime.ended.is_none_or(|ended| at.time <= ended.time) {

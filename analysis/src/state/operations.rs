@@ -122,7 +122,7 @@ impl States {
                 FactKind::ResultStateId(id) => self.given(id, kind, facts, named, current, begin, sink),
                 FactKind::Delegation { id, writes } => {
                     let reclaimed = opens.is_some_and(|(_, claim)| claim == open_claim_type4::PREVIOUS);
-                    if let Some(lifetime) = self.begin(&id, Kind::Delegation, begin, sink) {
+                    if let Some(mut lifetime) = self.begin(&id, Kind::Delegation, begin, sink) {
                         (lifetime.access, lifetime.reclaimed) = (Some(Access::writing(writes)), reclaimed);
                     }
                 }
@@ -142,16 +142,20 @@ impl States {
         }
         if kind == Nfs4::Locku
             && let Some(key) = named
-            && let Some(lock) = self.table.live(&key)
+            && self.unlock(&key, operation)
         {
-            let (offset, count) = (operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
-            lock.ranges.remove(offset, count);
-            // Ranges locked before the capture, or by a LOCK that it lacks, are unknown.
-            let is_known = lock.is_begun() || (offset, count) == (0, u64::MAX);
-            if is_known && lock.ranges.is_empty() {
-                self.end(key, End::Unlocked, context.shown, sink);
-            }
+            self.end(key, End::Unlocked, context.shown, sink);
         }
+    }
+
+    /// Removes the range of a LOCKU, and returns whether it was the last one.
+    fn unlock(&mut self, key: &Key, operation: &Operation) -> bool {
+        let Some(mut lock) = self.table.live(key) else { return false };
+        let (offset, count) = (operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
+        lock.ranges.remove(offset, count);
+        // Ranges locked before the capture, or by a LOCK that it lacks, are unknown.
+        let is_known = lock.is_begun() || (offset, count) == (0, u64::MAX);
+        is_known && lock.ranges.is_empty()
     }
 
     /// Processes a stateid in the results of a successful operation.
@@ -166,7 +170,7 @@ impl States {
         begin: &Begin<'_>,
         sink: Sink<'_>,
     ) {
-        let Begin { context, operation, scope, .. } = *begin;
+        let Begin { context, operation, .. } = *begin;
         let shares = facts.iter().find_map(|fact| match fact.kind {
             FactKind::Share { access, deny } => Some((Access::of_share(access), Access::of_share(deny))),
             _ => None,
@@ -176,7 +180,7 @@ impl States {
         }
         match kind {
             Nfs4::Open => {
-                let Some(lifetime) = self.begin(&id, Kind::Open, begin, sink) else { return };
+                let Some(mut lifetime) = self.begin(&id, Kind::Open, begin, sink) else { return };
                 if let Some((access, deny)) = shares {
                     lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
                     lifetime.deny = Some(lifetime.deny.unwrap_or_default().with(deny));
@@ -190,7 +194,7 @@ impl States {
             }
             Nfs4::OpenDowngrade => {
                 if let (Some((access, deny)), Some(key)) = (shares, named)
-                    && let Some(lifetime) = self.table.live(&key)
+                    && let Some(mut lifetime) = self.table.live(&key)
                 {
                     (lifetime.access, lifetime.deny) = (Some(access), Some(deny));
                 }
@@ -203,24 +207,19 @@ impl States {
                 let Some((type_, is_new)) = locks else { return };
                 let open = if is_new { named.and_then(|key| self.table.live(&key)) } else { None };
                 let open = open.map(|open| open.number);
-                let Some(lock) = self.begin(&id, Kind::Lock, begin, sink) else { return };
+                let Some(mut lock) = self.begin(&id, Kind::Lock, begin, sink) else { return };
                 // The lock types WRITE_LT and WRITEW_LT.
                 let access = if matches!(type_, 2 | 4) { Access::of_share(2) } else { Access::READ };
                 lock.access = Some(lock.access.unwrap_or_default().with(access));
                 lock.ranges.add(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
-                if let (Some(number), None) = (open, lock.open) {
-                    lock.open = Some(number);
-                    if let Some(open) = self.table.numbered(scope, number) {
-                        open.locks += 1;
-                    }
-                }
+                lock.open = lock.open.or(open);
             }
             Nfs4::Layoutget => {
                 let mode = facts.iter().find_map(|fact| match fact.kind {
                     FactKind::Layout { mode, .. } => Some(mode),
                     _ => None,
                 });
-                if let Some(lifetime) = self.begin(&id, Kind::Layout, begin, sink) {
+                if let Some(mut lifetime) = self.begin(&id, Kind::Layout, begin, sink) {
                     // The value of LAYOUTIOMODE4_RW.
                     let access = Access::writing(mode == Some(2));
                     lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
@@ -268,10 +267,9 @@ impl States {
                 let is_all =
                     facts.iter().any(|fact| matches!(fact.kind, FactKind::Layout { extent: ALL, .. }));
                 // The file system of a file is unknown.
-                for lifetime in
-                    self.table.of_scope(scope).filter(|lifetime| is_all && lifetime.kind == Kind::Layout)
-                {
-                    lifetime.recalled.get_or_insert(context.call);
+                if is_all {
+                    let keys = self.table.keys_of_scope(scope, |lifetime| lifetime.kind == Kind::Layout);
+                    keys.iter().for_each(|key| self.recalled(*key, context.call));
                 }
             }
             (Callback::Offload, Some(key)) => {
@@ -286,7 +284,7 @@ impl States {
             (Callback::PushDeleg, _) if outcome == OperationOutcome::Succeeded => {
                 for fact in facts {
                     if let FactKind::Delegation { id, writes } = fact.kind
-                        && let Some(lifetime) = self.begin(&id, Kind::Delegation, &begin, sink)
+                        && let Some(mut lifetime) = self.begin(&id, Kind::Delegation, &begin, sink)
                     {
                         lifetime.access = Some(Access::writing(writes));
                     }

@@ -1,6 +1,8 @@
 //! The bounded table of lifetimes: live ones, and recently ended ones.
 
+use super::index::{Group, Index, Live};
 use super::{At, End, Identity, Kind, Lifetime, Summary};
+use core::ops::RangeInclusive;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::record::Time;
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +30,8 @@ pub(super) struct Table {
     /// still concern them.
     settled: BTreeMap<u64, Lifetime>,
     places: HashMap<Key, Place, FixedState>,
+    /// The groups of live lifetimes.
+    index: Index,
     numbers: u64,
     endings: u64,
     pub(super) summary: Summary,
@@ -40,9 +44,9 @@ impl Table {
     pub(super) const MOST_SETTLED: usize = 1 << 12;
 
     /// The live lifetime with this key.
-    pub(super) fn live(&mut self, key: &Key) -> Option<&mut Lifetime> {
-        match self.places.get(key)? {
-            Place::Live(number) => self.live.get_mut(&(key.0, *number)),
+    pub(super) fn live(&mut self, key: &Key) -> Option<Live<'_>> {
+        match *self.places.get(key)? {
+            Place::Live(number) => self.numbered(key.0, number),
             Place::Settled(_) => None,
         }
     }
@@ -56,19 +60,21 @@ impl Table {
     }
 
     /// The live lifetime with this number.
-    pub(super) fn numbered(&mut self, scope: u64, number: u64) -> Option<&mut Lifetime> {
-        self.live.get_mut(&(scope, number))
-    }
-
-    /// All live lifetimes of a scope.
-    pub(super) fn of_scope(&mut self, scope: u64) -> impl Iterator<Item = &mut Lifetime> {
-        self.live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime)
+    pub(super) fn numbered(&mut self, scope: u64, number: u64) -> Option<Live<'_>> {
+        let Table { live, index, .. } = self;
+        live.get_mut(&(scope, number)).map(|lifetime| Live::new(lifetime, index))
     }
 
     /// The keys of those live lifetimes of a scope that `is_meant` selects.
     pub(super) fn keys_of_scope(&self, scope: u64, is_meant: impl Fn(&Lifetime) -> bool) -> Vec<Key> {
         let live = self.live.range((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime);
         live.filter(|lifetime| is_meant(lifetime)).map(|lifetime| (scope, lifetime.id)).collect()
+    }
+
+    /// The keys of the live lifetimes of a scope that are in one of these groups.
+    pub(super) fn keys_of(&self, scope: u64, groups: RangeInclusive<Group>) -> Vec<Key> {
+        let places = self.index.places(scope, groups);
+        places.filter_map(|number| Some((scope, self.live.get(&(scope, number))?.id))).collect()
     }
 
     /// Ended lifetimes that were not reported yet, in the order of their ends.
@@ -86,9 +92,9 @@ impl Table {
         self.numbers + 1
     }
 
-    /// Adds a lifetime, which must have [`Table::next_number`], and returns it. If the table is
-    /// full, the first lifetime of the oldest client ID is dropped.
-    pub(super) fn add(&mut self, lifetime: Lifetime, sink: Sink<'_>) -> &mut Lifetime {
+    /// Adds a lifetime, which must have [`Table::next_number`]. If the table is full, the first
+    /// lifetime of the oldest client ID is dropped.
+    pub(super) fn add(&mut self, lifetime: Lifetime, sink: Sink<'_>) {
         let number = lifetime.number;
         debug_assert_eq!(number, self.next_number());
         self.numbers = number;
@@ -98,23 +104,24 @@ impl Table {
                 self.end(&key, End::NotFollowed, last, sink);
             }
         }
-        let key = (lifetime.scope, lifetime.id);
-        self.places.insert(key, Place::Live(number));
-        self.live.entry((key.0, number)).or_insert(lifetime)
+        self.place(lifetime);
+    }
+
+    fn place(&mut self, lifetime: Lifetime) {
+        let Lifetime { scope, number, id, .. } = lifetime;
+        self.index.add(number, &lifetime);
+        self.places.insert((scope, id), Place::Live(number));
+        self.live.insert((scope, number), lifetime);
     }
 
     /// Ends the live lifetime with this key, and returns whether there was one.
     pub(super) fn end(&mut self, key: &Key, end: End, at: At, sink: Sink<'_>) -> bool {
         let Some(Place::Live(number)) = self.places.get(key).copied() else { return false };
         let Some(mut lifetime) = self.live.remove(&(key.0, number)) else { return false };
+        self.index.remove(number, &lifetime);
         (lifetime.end, lifetime.ended) = (end, Some(at));
         if end != End::NotFollowed {
             lifetime.last = at;
-        }
-        if let Some(open) = lifetime.open
-            && let Some(open) = self.live.get_mut(&(key.0, open))
-        {
-            open.locks = open.locks.saturating_sub(1);
         }
         if self.settled.len() >= Table::MOST_SETTLED
             && let Some((ending, old)) = self.settled.pop_first()
@@ -158,13 +165,19 @@ impl Table {
     }
 
     /// Makes an ended lifetime live again, because it was used.
-    pub(super) fn revive(&mut self, key: &Key) -> Option<&mut Lifetime> {
-        let Some(Place::Settled(ending)) = self.places.get(key).copied() else { return None };
-        let mut lifetime = self.settled.remove(&ending)?;
+    pub(super) fn revive(&mut self, key: &Key) {
+        let Some(Place::Settled(ending)) = self.places.get(key).copied() else { return };
+        let Some(mut lifetime) = self.settled.remove(&ending) else { return };
         (lifetime.end, lifetime.ended) = (End::Open, None);
-        let number = lifetime.number;
-        self.places.insert(*key, Place::Live(number));
-        Some(self.live.entry((key.0, number)).or_insert(lifetime))
+        self.place(lifetime);
+    }
+
+    /// Checks that the index has the groups of all lifetimes.
+    #[cfg(test)]
+    pub(super) fn check_index(&self) {
+        let mut index = Index::default();
+        self.live.values().for_each(|lifetime| index.add(lifetime.number, lifetime));
+        assert_eq!(self.index, index);
     }
 
     /// Reports all remaining lifetimes at the end of the capture: first the ended ones, then the
@@ -182,5 +195,6 @@ impl Table {
             sink(&lifetime);
         }
         self.places.clear();
+        self.index = Index::default();
     }
 }

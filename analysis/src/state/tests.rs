@@ -1,3 +1,5 @@
+mod index;
+
 use super::table::Table;
 use super::*;
 use proptest::prelude::*;
@@ -94,6 +96,7 @@ impl Capture {
 
     fn end(mut self) -> (Vec<Lifetime>, Summary) {
         let Capture { states, found, .. } = &mut self;
+        states.table.check_index();
         states.finish(&mut |lifetime| found.push(lifetime.clone()));
         let summary = states.summary().clone();
         assert_eq!(End::ALL.iter().map(|end| summary.all(*end)).sum::<u64>(), found.len() as u64);
