@@ -1,6 +1,7 @@
 //! Client IDs and sessions, to which other state belongs.
 
 use super::follow::{Context, OperationOutcome, States};
+use super::index::Group;
 use super::table::{Key, Sink};
 use super::{At, Beginning, End, Identity, Kind, Raised};
 use rdmascope_dissector::transaction::{Direction, Transaction};
@@ -345,7 +346,7 @@ impl States {
         let left = self.table.keys_of_scope(number, |_| true);
         self.end_all(&left, rest, at, sink);
         // In minor version 0, stateids do not name their client.
-        let left = self.table.keys_of_scope(0, |lifetime| lifetime.client == Some(client));
+        let left = self.table.keys_of(0, Group::Client(client)..=Group::Client(client));
         self.end_all(&left, rest, at, sink);
     }
 }

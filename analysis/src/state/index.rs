@@ -1,7 +1,8 @@
 //! Groups of lifetimes, so that an operation looks only at those that it concerns.
 
-use super::Lifetime;
+use super::{Kind, Lifetime};
 use core::ops::{Deref, DerefMut, RangeInclusive};
+use rdmascope_dissector::record::Time;
 use std::collections::BTreeSet;
 
 /// A group of lifetimes of one scope.
@@ -9,14 +10,29 @@ use std::collections::BTreeSet;
 pub(super) enum Group {
     /// The live locks of the open with this number.
     LocksOf(u64),
+    /// In minor version 0, in which scopes name no client: the live state of this client ID.
+    Client(u64),
+    /// The live layouts.
+    Layouts,
+    /// The live layouts that no callback recalled.
+    NotRecalled,
+    /// The live layouts that appeared last at this time, and that no call may have returned since.
+    Sure(Time),
 }
 
 /// The groups of a lifetime.
-type Groups = [Option<Group>; 1];
+type Groups = [Option<Group>; 5];
 
 impl Lifetime {
     fn groups(&self) -> Groups {
-        [self.open.map(Group::LocksOf)]
+        let is_layout = self.kind == Kind::Layout;
+        [
+            self.open.map(Group::LocksOf),
+            self.client.filter(|_| self.scope == 0).map(Group::Client),
+            is_layout.then_some(Group::Layouts),
+            (is_layout && self.recalled.is_none()).then_some(Group::NotRecalled),
+            (is_layout && self.unsure.is_none()).then_some(Group::Sure(self.last.time)),
+        ]
     }
 }
 

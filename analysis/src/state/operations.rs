@@ -1,8 +1,10 @@
 //! The effects of operations on state, other than client IDs and sessions.
 
 use super::follow::{Begin, Context, Current, Early, OperationOutcome, States};
+use super::index::Group;
 use super::table::{Key, Sink};
 use super::{Access, End, Identity, Kind};
+use rdmascope_dissector::record::Time;
 use rdmascope_dissector::ulb::{Callback, FactKind, Nfs4, Operation, StateFact, StateId};
 use rdmascope_wire::nfs::nfsstat4::{
     ADMIN_REVOKED, BAD_STATEID, DELEG_REVOKED, EXPIRED, NOMATCHING_LAYOUT, STALE_STATEID,
@@ -231,13 +233,16 @@ impl States {
 
     /// Processes a LAYOUTRETURN of a file system, or of all files.
     fn layouts_returned(&mut self, scope: u64, extent: u32, context: &Context<'_>, sink: Sink<'_>) {
-        for key in self.table.keys_of_scope(scope, |lifetime| lifetime.kind == Kind::Layout) {
-            match extent {
-                ALL => _ = self.end(key, End::Returned, context.shown, sink),
-                // The file system of a file is unknown.
-                _ => self.doubt(&key, context.shown),
+        let at = context.shown;
+        if extent == ALL {
+            for key in self.table.keys_of(scope, Group::Layouts..=Group::Layouts) {
+                self.end(key, End::Returned, at, sink);
             }
+            return;
         }
+        // The file system of a file is unknown.
+        let sure = Group::Sure(Time(i64::MIN))..=Group::Sure(at.time);
+        self.table.keys_of(scope, sure).iter().for_each(|key| self.doubt(key, at));
     }
 
     /// Processes a callback.
@@ -268,7 +273,7 @@ impl States {
                     facts.iter().any(|fact| matches!(fact.kind, FactKind::Layout { extent: ALL, .. }));
                 // The file system of a file is unknown.
                 if is_all {
-                    let keys = self.table.keys_of_scope(scope, |lifetime| lifetime.kind == Kind::Layout);
+                    let keys = self.table.keys_of(scope, Group::NotRecalled..=Group::NotRecalled);
                     keys.iter().for_each(|key| self.recalled(*key, context.call));
                 }
             }

@@ -38,3 +38,64 @@ fn a_close_ends_the_locks_of_its_open_only() {
     let unlocked = (End::Unlocked, Some(112));
     assert_eq!(ends_of(Kind::Lock, &found), [OPEN, closed(142), unlocked, closed(162)]);
 }
+
+fn layout(capture: &mut Capture, id: u32) {
+    let got = format!("22 0;50 0 1 1 0 0 {id} 1 h0 h4 1 1 'body'");
+    capture.on("22 'file';50 0 1 2 h0 h9 h1 1 0 0 5 4096", &got);
+}
+
+/// A LAYOUTRETURN of this extent, which names no file.
+fn returned(capture: &mut Capture, extent: u32) {
+    capture.on(&format!("22 'file';51 0 1 3 {extent}"), "22 0;51 0 0");
+}
+
+#[test]
+fn returns_of_a_file_system_concern_layouts_that_were_not_seen_since() {
+    let mut capture = Capture::new(1);
+    capture.mounted();
+    (20..23).for_each(|id| layout(&mut capture, id));
+    // A stateid that is known as that of a layout later.
+    capture.on("22 'file';55 1 1 0 0 23", "22 0;55 0 1 0");
+    returned(&mut capture, 2);
+    layout(&mut capture, 20);
+    returned(&mut capture, 2);
+    layout(&mut capture, 21);
+    layout(&mut capture, 23);
+    let (found, _) = capture.end();
+    let unknown = |frame| (End::Unknown, Some(frame));
+    assert_eq!(ends_of(Kind::Layout, &found), [unknown(92), OPEN, unknown(72), OPEN]);
+}
+
+#[test]
+fn returns_and_recalls_of_all_files_concern_layouts_only() {
+    let mut capture = Capture::new(1);
+    capture.mounted().on(super::OPEN, OPENED);
+    layout(&mut capture, 20);
+    layout(&mut capture, 21);
+    capture.back("5 1 3 0 1 'file' h0 h9 1 0 0 20", "5 0").back("5 1 3 0 3", "5 0");
+    layout(&mut capture, 22);
+    capture.back("5 1 3 0 3", "5 0");
+    returned(&mut capture, 3);
+    layout(&mut capture, 23);
+    returned(&mut capture, 3);
+    let (mut found, _) = capture.end();
+    found.sort_by_key(|one| one.number);
+    let recalled: Vec<_> = found.iter().map(|one| one.recalled.map(|at| at.frame)).collect();
+    assert_eq!(recalled, [None, None, None, None, Some(60), Some(70), Some(90), None]);
+    let end = |frame| (End::Returned, Some(frame));
+    assert_eq!(ends_of(Kind::Layout, &found), [end(102), end(102), end(102), end(122)]);
+    assert_eq!(ends_of(Kind::Delegation, &found), [OPEN]);
+}
+
+#[test]
+fn client_ids_of_minor_version_0_end_with_their_opens() {
+    let mut capture = Capture::new(0);
+    for (client, id) in [(7, 20), (8, 21), (7, 22)] {
+        let call = format!("22 'file';18 1 1 0 h{client} 'owner' 0 4");
+        capture.call(&call, &format!("22 0;18 0 1 0 0 {id} 0 h0 h0 4 0 0"));
+    }
+    capture.call("30 h7", "30 0").call("30 h7", "30 10022").call("30 h7", "30 10022");
+    let (found, _) = capture.end();
+    let lost = (End::Lost, Some(52));
+    assert_eq!(ends_of(Kind::Open, &found), [lost, OPEN, lost]);
+}
