@@ -1,6 +1,6 @@
 //! Groups of lifetimes, so that an operation looks only at those that it concerns.
 
-use super::{Kind, Lifetime};
+use super::{End, Kind, Lifetime};
 use core::ops::{Deref, DerefMut, RangeInclusive};
 use rdmascope_dissector::record::Time;
 use std::collections::BTreeSet;
@@ -18,6 +18,8 @@ pub(super) enum Group {
     NotRecalled,
     /// The live layouts that appeared last at this time, and that no call may have returned since.
     Sure(Time),
+    /// The lifetimes that were lost or abandoned at this time.
+    Lost(Time),
 }
 
 /// The groups of a lifetime.
@@ -25,6 +27,10 @@ type Groups = [Option<Group>; 5];
 
 impl Lifetime {
     fn groups(&self) -> Groups {
+        if let Some(at) = self.ended {
+            let is_lost = matches!(self.end, End::Lost | End::Abandoned);
+            return [is_lost.then_some(Group::Lost(at.time)), None, None, None, None];
+        }
         let is_layout = self.kind == Kind::Layout;
         [
             self.open.map(Group::LocksOf),

@@ -30,7 +30,7 @@ pub(super) struct Table {
     /// still concern them.
     settled: BTreeMap<u64, Lifetime>,
     places: HashMap<Key, Place, FixedState>,
-    /// The groups of live lifetimes.
+    /// The groups of live and of ended lifetimes.
     index: Index,
     numbers: u64,
     endings: u64,
@@ -126,6 +126,7 @@ impl Table {
         if self.settled.len() >= Table::MOST_SETTLED
             && let Some((ending, old)) = self.settled.pop_first()
         {
+            self.index.remove(ending, &old);
             let key = (old.scope, old.id);
             if matches!(self.places.get(&key), Some(Place::Settled(place)) if *place == ending) {
                 self.places.remove(&key);
@@ -135,18 +136,20 @@ impl Table {
         }
         self.endings += 1;
         self.places.insert(*key, Place::Settled(self.endings));
+        self.index.add(self.endings, &lifetime);
         self.settled.insert(self.endings, lifetime);
         true
     }
 
     /// Makes those ends of a scope unknown that an unseen message from this time on may precede.
     pub(super) fn doubt_ended(&mut self, scope: u64, since: Time) {
-        let is_meant = |lifetime: &&mut Lifetime| {
-            lifetime.scope == scope
-                && matches!(lifetime.end, End::Lost | End::Abandoned)
-                && lifetime.ended.is_some_and(|at| at.time >= since)
-        };
-        self.settled.values_mut().filter(is_meant).for_each(|lifetime| lifetime.end = End::Unknown);
+        let lost = Group::Lost(since)..=Group::Lost(Time(i64::MAX));
+        let endings: Vec<u64> = self.index.places(scope, lost).collect();
+        for ending in endings {
+            let Some(lifetime) = self.settled.get_mut(&ending) else { continue };
+            self.index.remove(ending, lifetime);
+            lifetime.end = End::Unknown;
+        }
     }
 
     /// Notes for locks of a scope whose LOCK the capture lacks that a later CLOSE of their file may
@@ -168,6 +171,7 @@ impl Table {
     pub(super) fn revive(&mut self, key: &Key) {
         let Some(Place::Settled(ending)) = self.places.get(key).copied() else { return };
         let Some(mut lifetime) = self.settled.remove(&ending) else { return };
+        self.index.remove(ending, &lifetime);
         (lifetime.end, lifetime.ended) = (End::Open, None);
         self.place(lifetime);
     }
@@ -177,6 +181,7 @@ impl Table {
     pub(super) fn check_index(&self) {
         let mut index = Index::default();
         self.live.values().for_each(|lifetime| index.add(lifetime.number, lifetime));
+        self.settled.iter().for_each(|(ending, lifetime)| index.add(*ending, lifetime));
         assert_eq!(self.index, index);
     }
 

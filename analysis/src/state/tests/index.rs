@@ -99,3 +99,24 @@ fn client_ids_of_minor_version_0_end_with_their_opens() {
     let lost = (End::Lost, Some(52));
     assert_eq!(ends_of(Kind::Open, &found), [lost, OPEN, lost]);
 }
+
+#[test]
+fn missing_packets_make_ends_of_the_last_second_unknown() {
+    let mut capture = Capture::new(1);
+    capture.mounted();
+    (0..4).for_each(|at| open_and_lock(&mut capture, 20 + at, 30 + at));
+    let refused = |capture: &mut Capture, id: u32| {
+        capture.on(&format!("22 'file';25 1 0 0 {id} h0 5"), "22 0;25 10025");
+    };
+    refused(&mut capture, 20);
+    // Transactions are a tenth of a second apart.
+    (0..8).for_each(|_| _ = capture.on("24", "24 0"));
+    (21..23).for_each(|id| refused(&mut capture, id));
+    capture.on("22 'file';25 1 0 0 21 h0 5", "22 0;25 0 1 'bytes'");
+    capture.states.blind(ConnectionId(2));
+    capture.states.blind(ConnectionId(1));
+    capture.states.table.check_index();
+    let (found, _) = capture.end();
+    let ends = [(End::Lost, Some(112)), OPEN, (End::Unknown, Some(212)), OPEN];
+    assert_eq!(ends_of(Kind::Open, &found), ends);
+}
