@@ -58,7 +58,7 @@ impl States {
                 self.confirmed(number, client, at, sink);
                 self.set_scope(session, number);
                 // The connection serves the session (RFC 8881, section 18.36.3).
-                self.line(context.transaction.connection).scope = Some(number);
+                self.use_line(context.transaction.connection, number);
                 if self.table.live(&(number, Identity::Session(session))).is_none() {
                     let mut new = self.lifetime(Kind::Session, Identity::Session(session), number, context);
                     new.beginning = Beginning::Captured;
@@ -126,7 +126,7 @@ impl States {
                 if let Some(mut lifetime) = self.table.live(&key) {
                     lifetime.see(context);
                 }
-                self.line(context.transaction.connection).scope = Some(scope);
+                self.use_line(context.transaction.connection, scope);
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Message, Security, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, SessionId, StateId, Text};
 use rdmascope_wire::rpc;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Follows state over the transactions of a capture, in the order in which they end. The engine
 /// should [observe](rdmascope_dissector::engine::Config::observe) to report missing packets.
@@ -31,8 +31,7 @@ pub struct States {
     /// The lifetime of each client owner at each server without a session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
     pub(super) lines: HashMap<ConnectionId, Line, FixedState>,
-    /// The time at which something was last found missing on a connection.
-    blind: HashMap<ConnectionId, Time, FixedState>,
+    gaps: Gaps,
     pub(super) raised: Vec<Raised>,
     /// Callbacks about state that no reply has shown yet.
     pub(super) early: VecDeque<(Key, Early)>,
@@ -47,6 +46,22 @@ pub(super) struct Line {
     pub(super) scope: Option<u64>,
     /// Whether it carried encrypted calls.
     pub(super) is_sealed: bool,
+    /// The time at which something was last found missing.
+    blind: Option<Time>,
+}
+
+impl Line {
+    /// The scope, and the time at which something was last found missing.
+    fn gap(&self) -> Option<(u64, Time)> {
+        self.scope.zip(self.blind)
+    }
+
+    /// Adds the facts of the same connection under another number.
+    fn join(&mut self, other: Line) {
+        self.scope = self.scope.or(other.scope);
+        self.is_sealed |= other.is_sealed;
+        self.blind = self.blind.max(other.blind);
+    }
 }
 
 /// A callback that was captured before the reply that created its state (RFC 8881, section
@@ -88,12 +103,30 @@ pub(super) struct Current {
     pub(super) stateid: Option<StateId>,
 }
 
-/// By scope, the time at which something was last found missing.
-pub(super) type Blind = HashMap<u64, Time, FixedState>;
+/// The times at which something was last found missing on connections, by their scopes.
+#[derive(Clone, Debug, Default)]
+struct Gaps(BTreeSet<(u64, Time, ConnectionId)>);
 
-/// Whether nothing that is missing may have ended a lifetime.
-fn is_sure(lifetime: &Lifetime, blind: &Blind) -> bool {
-    lifetime.unsure.is_none() && blind.get(&lifetime.scope).is_none_or(|time| *time < lifetime.last.time)
+impl Gaps {
+    /// Replaces the scope and the time of a connection.
+    fn change(&mut self, connection: ConnectionId, before: Option<(u64, Time)>, after: Option<(u64, Time)>) {
+        if before != after {
+            before.map(|(scope, time)| self.0.remove(&(scope, time, connection)));
+            after.map(|(scope, time)| self.0.insert((scope, time, connection)));
+        }
+    }
+
+    /// Whether something that is missing may have ended a lifetime after its last appearance.
+    fn is_blind(&self, lifetime: &Lifetime) -> bool {
+        let Lifetime { scope, last, .. } = lifetime;
+        let since = (*scope, last.time, ConnectionId(0));
+        self.0.range(since..=(*scope, Time(i64::MAX), ConnectionId(u32::MAX))).next().is_some()
+    }
+
+    /// Whether nothing that is missing may have ended a lifetime.
+    fn is_sure(&self, lifetime: &Lifetime) -> bool {
+        lifetime.unsure.is_none() && !self.is_blind(lifetime)
+    }
 }
 
 impl States {
@@ -125,8 +158,10 @@ impl States {
                 | Eviction::HeldPackets { connection }
                 | Eviction::Connection(connection),
             ) => self.blind(*connection),
-            Event::Connection(connection) if !self.blind.contains_key(&connection.id) => {
-                self.lines.remove(&connection.id);
+            Event::Connection(connection) => {
+                if self.lines.get(&connection.id).is_some_and(|line| line.blind.is_none()) {
+                    self.lines.remove(&connection.id);
+                }
             }
             _ => {}
         }
@@ -151,16 +186,14 @@ impl States {
     /// Lifetimes that are known to be live. Those that a call without a reply or a missing packet
     /// may have ended are left out.
     pub fn open(&self) -> impl Iterator<Item = &Lifetime> {
-        let blind = self.blind_scopes();
-        self.table.open().filter(move |lifetime| is_sure(lifetime, &blind))
+        self.table.open().filter(|lifetime| self.gaps.is_sure(lifetime))
     }
 
     /// Ends lifetimes that were open until now, as far as the capture shows. Those that a missing
     /// packet may have ended earlier have an unknown end.
     pub(super) fn end_all(&mut self, keys: &[Key], end: End, at: At, sink: Sink<'_>) {
-        let blind = self.blind_scopes();
         for key in keys {
-            let is_sure = self.table.live(key).is_none_or(|lifetime| is_sure(&lifetime, &blind));
+            let is_sure = self.table.live(key).is_none_or(|lifetime| self.gaps.is_sure(&lifetime));
             self.end(*key, if is_sure { end } else { End::Unknown }, at, sink);
         }
     }
@@ -170,29 +203,25 @@ impl States {
         self.raised.retain(|raised| raised.gone.is_none_or(|at| at.time >= before));
     }
 
-    /// By scope, the time at which something was last found missing.
-    pub(super) fn blind_scopes(&self) -> Blind {
-        let mut blind = Blind::default();
-        for (connection, time) in &self.blind {
-            if let Some(scope) = self.lines.get(connection).and_then(|line| line.scope) {
-                blind.entry(scope).and_modify(|latest| *latest = *time.max(latest)).or_insert(*time);
-            }
-        }
-        blind
+    /// The scopes of connections on which something was found missing.
+    #[cfg(test)]
+    pub(super) fn blind_scopes(&self) -> BTreeSet<u64> {
+        let gap = |(id, line): (&ConnectionId, &Line)| line.gap().map(|(scope, time)| (scope, time, *id));
+        assert_eq!(self.gaps.0, self.lines.iter().filter_map(gap).collect());
+        self.gaps.0.iter().map(|(scope, ..)| *scope).collect()
     }
 
     /// Ends the capture. Reports all remaining lifetimes: ended ones in the order of their ends,
     /// then live ones in the order of their beginnings.
     pub fn finish(&mut self, sink: &mut dyn FnMut(&Lifetime)) {
-        let blind = self.blind_scopes();
+        let Self { table, gaps, .. } = self;
         let look = |lifetime: &mut Lifetime| {
             if let Some(at) = lifetime.unsure {
                 (lifetime.end, lifetime.ended) = (End::Unknown, Some(at));
             }
-            let gap = blind.get(&lifetime.scope).is_some_and(|time| *time >= lifetime.last.time);
-            lifetime.capture_gap = gap && lifetime.end == End::Open;
+            lifetime.capture_gap = lifetime.end == End::Open && gaps.is_blind(lifetime);
         };
-        self.table.finish(look, sink);
+        table.finish(look, sink);
     }
 
     /// The counts of the reported lifetimes.
@@ -205,14 +234,9 @@ impl States {
             Observed::Sent(sent) => self.latest = self.latest.max(sent.send.seen.time),
             Observed::Missing(_) => self.blind(observation.connection),
             Observed::Joined(Some(other)) => {
-                if let Some(other) = self.lines.remove(&other) {
-                    let line = self.line(observation.connection);
-                    line.scope = line.scope.or(other.scope);
-                    line.is_sealed |= other.is_sealed;
-                }
-                if let Some(time) = self.blind.remove(&other) {
-                    let latest = self.blind.entry(observation.connection).or_insert(time);
-                    *latest = time.max(*latest);
+                if let Some(line) = self.lines.remove(&other) {
+                    self.gaps.change(other, line.gap(), None);
+                    self.change_line(observation.connection, |joined| joined.join(line));
                 }
             }
             _ => {}
@@ -223,9 +247,22 @@ impl States {
         if self.lines.len() >= Table::MOST_LIVE {
             // Keeps only connections that have carried state.
             self.lines.retain(|_, line| line.scope.is_some());
-            self.blind.retain(|connection, _| self.lines.contains_key(connection));
         }
         self.lines.entry(connection).or_default()
+    }
+
+    /// Changes the facts of a connection.
+    fn change_line(&mut self, connection: ConnectionId, change: impl FnOnce(&mut Line)) {
+        let line = self.line(connection);
+        let before = line.gap();
+        change(line);
+        let after = line.gap();
+        self.gaps.change(connection, before, after);
+    }
+
+    /// Stores the scope of the latest use of a connection.
+    pub(super) fn use_line(&mut self, connection: ConnectionId, scope: u64) {
+        self.change_line(connection, |line| line.scope = Some(scope));
     }
 
     /// Notes that something is missing on this connection.
@@ -236,10 +273,9 @@ impl States {
     /// Notes that something is missing on this connection, from this time on. It may have ended
     /// state of the same client that seemed to last until its client ID ended.
     fn blind_since(&mut self, connection: ConnectionId, since: Time) {
-        // An entry of `blind` ends with its line.
-        let scope = self.line(connection).scope;
-        self.blind.insert(connection, self.latest);
-        if let Some(scope) = scope {
+        let latest = self.latest;
+        self.change_line(connection, |line| line.blind = Some(latest));
+        if let Some(scope) = self.line(connection).scope {
             self.table.doubt_ended(scope, since);
         }
     }
@@ -292,8 +328,8 @@ impl States {
             (None, Some(0)) => Some(0),
             (None, _) => None,
         };
-        if context.scope.is_some() {
-            self.line(transaction.connection).scope = context.scope;
+        if let Some(scope) = context.scope {
+            self.use_line(transaction.connection, scope);
             self.seal(transaction.connection, false);
         }
         self.compound(&context, is_reply_decoded, sink);

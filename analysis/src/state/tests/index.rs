@@ -120,3 +120,26 @@ fn missing_packets_make_ends_of_the_last_second_unknown() {
     let ends = [(End::Lost, Some(112)), OPEN, (End::Unknown, Some(212)), OPEN];
     assert_eq!(ends_of(Kind::Open, &found), ends);
 }
+
+#[test]
+fn missing_packets_concern_the_present_client_of_a_connection() {
+    let mut capture = Capture::new(1);
+    capture.mounted();
+    (0..2).for_each(|at| open_and_lock(&mut capture, 20 + at, 30 + at));
+    capture.connection = 2;
+    capture.on("24", "24 0");
+    capture.states.blind(ConnectionId(2));
+    capture.states.blind(ConnectionId(3));
+    let client = capture.states.blind_scopes();
+    capture.on("55 1 1 0 0 20", "55 0 1 10025");
+    // A session of another client.
+    let session = |text: &str| text.replace("9 9 9 9", "8 8 8 8");
+    capture.call(&session(SEQUENCE), &session(SEQUENCED));
+    let other = capture.states.blind_scopes();
+    assert_eq!((client.len(), other.len(), client == other), (1, 1, false));
+    capture.connection = 1;
+    capture.on("55 1 1 0 0 21", "55 0 1 10025");
+    let (found, _) = capture.end();
+    let ends = [(End::Unknown, Some(82)), (End::Lost, Some(102))];
+    assert_eq!(ends_of(Kind::Open, &found), ends);
+}
