@@ -22,7 +22,7 @@ use std::collections::HashMap;
 pub struct Open {
     /// In the order of their numbers.
     connections: Vec<Connection>,
-    /// Calls of requesters without a reply, in the order in which they began.
+    /// Calls of requesters without a reply, by connection, in the order in which they began.
     calls: Vec<(ConnectionId, Call)>,
 }
 
@@ -34,12 +34,15 @@ impl Open {
         transactions: impl Iterator<Item = OpenTransaction<'a>>,
     ) -> Open {
         let calls = transactions.filter_map(|open| Some((open.connection, Call::open(&open)?)));
-        Open { connections: connections.collect(), calls: calls.collect() }
+        let mut calls: Vec<_> = calls.collect();
+        calls.sort_by_key(|(id, _)| *id);
+        Open { connections: connections.collect(), calls }
     }
 
     /// The calls of a connection that wait at `now`, if one has waited for [`SILENCE`].
     fn waiting(&self, id: ConnectionId, now: Time) -> Vec<Call> {
-        let calls = self.calls.iter().filter(|(of, _)| *of == id).map(|(_, call)| *call);
+        let first = self.calls.partition_point(|(of, _)| *of < id);
+        let calls = self.calls[first..].iter().take_while(|(of, _)| *of == id).map(|(_, call)| *call);
         let waiting: Vec<Call> = calls.take(History::MOST_WAITING).collect();
         let has_lost = waiting.iter().any(|call| now.since(call.seen.time) >= SILENCE);
         if has_lost { waiting } else { Vec::new() }

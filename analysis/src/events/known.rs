@@ -10,7 +10,7 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_wire::Xid;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A connection with its gathered facts.
 pub(super) struct Known<'a> {
@@ -106,7 +106,8 @@ impl Known<'_> {
             }
             (false, _) if history.has_given_up => true,
             (false, _) => {
-                is_captured && (run.count > 1 || request_times.iter().any(|(time, _)| *time > run.last.time))
+                is_captured
+                    && (run.count > 1 || request_times.last().is_some_and(|(time, _)| *time > run.last.time))
             }
         }
     }
@@ -120,13 +121,23 @@ impl Known<'_> {
         }
     }
 
+    /// The moment at which it ended, if it did.
+    fn ended(&self) -> Option<Moment> {
+        Some((self.history.steps, self.ended_at()?))
+    }
+
+    /// The moment of its first use.
+    fn used(&self) -> Moment {
+        let used = self.history.first_used.map_or(self.summary.first, |(seen, _)| seen.time);
+        (self.history.steps_before, used)
+    }
+
     /// Whether it was first used after `other` ended, to the same port. A client may send its REQ
     /// before the DREQ of the connection that it replaces.
     fn may_follow(&self, other: &Known<'_>) -> bool {
-        let (one, steps) = (&self.summary, self.history.steps_before);
-        let is_port = one.port.is_none() || other.summary.port.is_none() || one.port == other.summary.port;
-        let used = self.history.first_used.map_or(one.first, |(seen, _)| seen.time);
-        is_port && other.ended_at().is_some_and(|time| (other.history.steps, time) <= (steps, used))
+        let (one, other_port) = (&self.summary, other.summary.port);
+        let is_port = one.port.is_none() || other_port.is_none() || one.port == other_port;
+        is_port && other.ended().is_some_and(|ended| ended <= self.used())
     }
 
     /// The distance of its first XID from the last one of `other`; `None` if it is large. Most clients
@@ -163,13 +174,28 @@ impl Known<'_> {
     }
 }
 
+/// How often the clock had stepped back, and its time.
+type Moment = (u32, Time);
+
 /// The connections between two ends that a later one may follow.
 #[derive(Default)]
 struct Earlier {
-    /// Indexes of the closed ones.
-    closed: Vec<usize>,
+    /// The closed ones that none follows, by their ends: their indexes.
+    closed: BTreeSet<(Moment, usize)>,
     /// The index of the latest one that has no reply to a call.
     waiting: HashMap<Xid, usize, FixedState>,
+}
+
+impl Earlier {
+    /// The most closed connections that are compared with a later one: those that ended last. More
+    /// than one is left only by connections that were open at the same time.
+    const MOST_CLOSED: usize = 64;
+
+    /// The connections that ended until a moment, latest first.
+    fn closed_until(&self, moment: Moment) -> impl Iterator<Item = usize> {
+        let closed = self.closed.range(..=(moment, usize::MAX)).rev();
+        closed.take(Earlier::MOST_CLOSED).map(|(_, index)| *index)
+    }
 }
 
 /// The times of the REQs by addresses, in order, each with the index of its connection.
@@ -206,19 +232,23 @@ pub(super) fn link(known: &mut [Known<'_>]) -> Requests {
         if !one.was_established() {
             continue;
         }
-        let Earlier { closed, waiting } = earlier.entry(ends).or_default();
+        let earlier = earlier.entry(ends).or_default();
         let is_before = |at: &usize| known[*at].after.is_none() && one.may_follow(&known[*at]);
-        let repeats = one.history.calls.iter().filter_map(|call| waiting.get(&call.xid).copied());
+        let repeats = one.history.calls.iter().filter_map(|call| earlier.waiting.get(&call.xid).copied());
         let before = repeats.filter(is_before).min().or_else(|| {
-            let earlier = closed.iter().copied().filter(is_before);
-            earlier.min_by_key(|at| one.distance(&known[*at]).unwrap_or(u32::MAX))
+            let closed = earlier.closed_until(one.used()).filter(is_before);
+            closed.min_by_key(|at| (one.distance(&known[*at]).unwrap_or(u32::MAX), *at))
         });
-        closed.retain(|at| Some(*at) != before);
+        if let Some(at) = before
+            && let Some(ended) = known[at].ended()
+        {
+            earlier.closed.remove(&(ended, at));
+        }
         if one.is_closed() {
-            closed.push(index);
+            earlier.closed.extend(one.ended().map(|ended| (ended, index)));
         }
         let unconfirmed = one.history.unconfirmed();
-        waiting.extend(one.unanswered().chain(unconfirmed).map(|call| (call.xid, index)));
+        earlier.waiting.extend(one.unanswered().chain(unconfirmed).map(|call| (call.xid, index)));
         let Some(before) = before else { continue };
         let is_repeated = |call: &Call| one.history.calls.iter().any(|again| again.xid == call.xid);
         let is_lost = known[before].history.unconfirmed().any(is_repeated);

@@ -46,14 +46,15 @@ impl Until {
     }
 }
 
-/// The connections of a capture, and the times of all connection requests.
+/// The connections of a capture, and the times of connection requests.
 struct Story<'a> {
     known: &'a [Known<'a>],
-    requests: &'a Requests,
     /// Indexes of the connections that were never made, by ends.
     failed: HashMap<Ends, Vec<usize>, FixedState>,
     /// The connections that were made, by ends, and the packet that shows it.
     made: HashMap<Ends, Vec<(usize, Seen)>, FixedState>,
+    /// The times of the requests for connections that were never made, by ends, in order.
+    vain: HashMap<Ends, Vec<Time>, FixedState>,
     reached: Reached,
 }
 
@@ -74,7 +75,7 @@ pub(super) fn report(
             made.entry(one.ends()).or_default().push((index, seen));
         }
     }
-    let story = Story { known, requests, failed, made, reached };
+    let story = Story { known, failed, made, vain: vain(known, requests), reached };
     // The times without service on the connections between two ends.
     let mut covered: HashMap<Ends, Vec<(Time, Time)>, FixedState> = HashMap::default();
     for (index, one) in
@@ -93,6 +94,13 @@ pub(super) fn report(
         let covered = covered.get(ends).map_or(&[][..], Vec::as_slice);
         story.never_made(indexes, covered, report);
     }
+}
+
+/// The times of those requests, by ends, whose connections were never made.
+fn vain(known: &[Known<'_>], requests: &Requests) -> HashMap<Ends, Vec<Time>, FixedState> {
+    let is_vain = |(_, at): &&(Time, usize)| !known[*at].was_established();
+    let times = |times: &[(Time, usize)]| times.iter().filter(is_vain).map(|(time, _)| *time).collect();
+    requests.iter().map(|(ends, all)| (*ends, times(all))).collect()
 }
 
 /// Whether a connection was requested and never made.
@@ -216,12 +224,11 @@ impl Story<'_> {
     /// The first REQ for another connection after one ended: for the one that followed it, or for one
     /// that was never made. Other connections between the same ends may be those of another mount.
     fn next_request(&self, one: &Known<'_>, ended_at: Time) -> Option<Time> {
-        let requests = self.requests.get(&one.ends())?;
-        let is_next = |(time, at): &&(Time, usize)| match one.after {
-            Some(after) if after == *at => true,
-            _ => *time >= ended_at && !self.known[*at].was_established(),
-        };
-        requests.iter().find(is_next).map(|(time, _)| *time)
+        let followed = one.after.and_then(|after| self.known[after].history.requests);
+        let followed = followed.map(|run| run.first.time.min(run.last.time));
+        let vain = self.vain.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        let next = vain.get(vain.partition_point(|time| *time < ended_at)).copied();
+        followed.into_iter().chain(next).min()
     }
 
     /// Reports connection requests that all failed, outside the times in `covered`.

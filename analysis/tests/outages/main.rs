@@ -497,6 +497,33 @@ fn a_connection_follows_the_one_whose_xids_it_continues() {
     }
 }
 
+/// Of connections that were open at the same time, the one that a later one follows is among the 64
+/// that ended last.
+#[test]
+fn a_connection_follows_one_of_those_that_ended_last() {
+    let mut world = World::connected();
+    world.getattr(0x1_0001);
+    let add = |world: &mut World, number: u32, xid: u32| {
+        world.add([number << 8, (number << 8) + 1], [number, number]);
+        world.connect();
+        world.getattr(xid);
+    };
+    (2..=70).for_each(|number| add(&mut world, number, (number << 16) + 1));
+    for on in 0..70 {
+        world.on = on;
+        world.disconnect(testkit::CLIENT);
+    }
+    // The calls of two continue those of others, then those of one do not.
+    for (number, xid) in [(71, 0x46_0002), (72, 0x1e_0002), (73, 0x7000_0000)] {
+        add(&mut world, number, xid);
+    }
+    let all = events_of(&world);
+    let connected = all.iter().filter(|event| event.kind == Kind::Connected);
+    let before: Vec<_> = connected.map(|event| event.other.map(|id| id.0)).collect();
+    assert_eq!(before[..70], [None; 70]);
+    assert_eq!(before[70..], [Some(70), Some(30), Some(5)]);
+}
+
 /// The network loses all packets to the client. The capture has the reply and its repetitions.
 #[test]
 fn a_reply_that_did_not_arrive_ends_no_wait() {
