@@ -29,8 +29,41 @@ pub struct Group {
     pub verdict: Verdict,
     /// The number of findings.
     pub count: u64,
-    /// The kept findings, in the order of their first packets.
-    pub kept: Vec<Finding>,
+    /// The kept findings.
+    pub kept: Kept,
+}
+
+/// Findings in the order of their first packets.
+#[derive(Debug, Default)]
+pub struct Kept(BTreeMap<(u64, u64), Finding>);
+
+impl Kept {
+    /// The findings.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.0.values()
+    }
+
+    /// The number of findings.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no findings.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the finding with this number, and keeps at most `most`.
+    fn add(&mut self, finding: &Finding, number: u64, most: usize) {
+        let place = (finding.frames.first().copied().unwrap_or(u64::MAX), number);
+        let is_earlier = || self.0.last_key_value().is_some_and(|(last, _)| place < *last);
+        if self.len() < most || is_earlier() {
+            self.0.insert(place, finding.clone());
+            if self.len() > most {
+                self.0.pop_last();
+            }
+        }
+    }
 }
 
 /// The order in which findings are shown: conclusive findings first, then violations before
@@ -109,7 +142,7 @@ impl Findings {
 
     /// The kept findings, in the order of [`Weight`].
     pub fn kept(&self) -> impl Iterator<Item = &Finding> {
-        self.groups().flat_map(|group| &group.kept)
+        self.groups().flat_map(|group| group.kept.iter())
     }
 
     /// The number of findings that were not kept.
@@ -154,17 +187,12 @@ fn add(groups: &mut BTreeMap<Weight, Group>, most: usize, finding: &Finding) {
         rule,
         verdict,
         count: 0,
-        kept: Vec::new(),
+        kept: Kept::default(),
     });
     group.count += 1;
     // The judge reports a finding once it is certain, so a later report may have an earlier first
     // packet.
-    let first = |finding: &Finding| finding.frames.first().copied().unwrap_or(u64::MAX);
-    let at = group.kept.partition_point(|other| first(other) <= first(finding));
-    if at < most {
-        group.kept.truncate(most - 1);
-        group.kept.insert(at, finding.clone());
-    }
+    group.kept.add(finding, group.count, most);
 }
 
 /// Findings by the packets that are their evidence.
@@ -274,6 +302,20 @@ mod tests {
         assert_eq!(counts[0], ("credit-limit", 3));
         assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 7);
         assert_eq!(findings.left_out(), 1);
+    }
+
+    /// Findings with one first packet stay in the order of their reports.
+    #[test]
+    fn the_earliest_findings_are_kept() {
+        let mut reported: Vec<(u64, u64)> = (100..300).map(|number| (number * 7919 % 31, number)).collect();
+        let mut findings = Findings::new(50);
+        for (first, number) in &reported {
+            findings.take(&finding("credit-limit", Verdict::Certain, [*first, *number]));
+        }
+        reported.sort();
+        let kept: Vec<_> = findings.kept().map(|finding| (finding.frames[0], finding.frames[1])).collect();
+        assert_eq!(kept, reported[..50]);
+        assert_eq!(findings.left_out(), 150);
     }
 
     #[test]
