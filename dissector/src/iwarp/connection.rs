@@ -662,7 +662,11 @@ impl Responses<'_> {
         read.pieces += 1;
         let read = *read;
         let left = u64::from(read.memory.length).saturating_sub(offset);
-        if u64::from(placement.length) > left || ends && u64::from(placement.length) < left {
+        // Bytes that the capture lacks may have answered the request.
+        let doubtful = self.requester.doubtful;
+        let is_doubtful = doubtful.is_some_and(|last| read.position.distance(last) >= 0);
+        let is_wrong = u64::from(placement.length) > left || ends && u64::from(placement.length) < left;
+        if is_wrong && !is_doubtful {
             let fault = Fault::Response { left: left as u32, index, length: placement.length };
             self.fault(&placement, Part::Last, fault, deliver);
         }
