@@ -158,10 +158,10 @@ impl States {
                 | Eviction::HeldPackets { connection }
                 | Eviction::Connection(connection),
             ) => self.blind(*connection),
-            Event::Connection(connection) => {
-                if self.lines.get(&connection.id).is_some_and(|line| line.blind.is_none()) {
-                    self.lines.remove(&connection.id);
-                }
+            Event::Connection(connection)
+                if self.lines.get(&connection.id).is_some_and(|line| line.blind.is_none()) =>
+            {
+                self.lines.remove(&connection.id);
             }
             _ => {}
         }
