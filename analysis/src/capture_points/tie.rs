@@ -13,7 +13,7 @@
 //! bounds. The middle of the widest strip is taken; it is exact if the fastest packets of both
 //! directions took equal times. All lines within the bounds give the greatest error, for any
 //! transit times. If there is no such line, a clock was set or slewed, and the time is halved until
-//! a line fits each part.
+//! a line fits each part, or there are many parts.
 
 use rdmascope_capture_agent::{Clock, Line};
 use rdmascope_dissector::record::Time;
@@ -75,28 +75,21 @@ const KEPT: usize = 4;
 const TOLERATED: usize = 16;
 /// A part with fewer than twice this many packets is not halved further.
 const FEWEST: usize = 64;
+/// The most parts. Each step of a clock makes about as many as the packets can be halved.
+const MOST_PARTS: usize = 64;
 
 impl Tie {
     /// Ties the clocks.
     pub(super) fn new(mut bounds: Vec<Bound>) -> Tie {
         bounds.sort_unstable_by_key(|bound| bound.at);
-        let mut tie = Tie::default();
+        let mut parts = Vec::new();
         if !bounds.is_empty() {
-            tie.add(&bounds);
+            parts.push(Fitted::new(&bounds));
         }
-        tie
-    }
-
-    fn add(&mut self, bounds: &[Bound]) {
-        let mut strip = Strip::new(bounds);
-        let line = strip.fit();
-        if matches!(line.doubt, Doubt::Contradicted(_)) && bounds.len() >= 2 * FEWEST {
-            let (front, back) = bounds.split_at(bounds.len() / 2);
-            self.add(front);
-            self.add(back);
-        } else {
-            self.parts.push(line);
+        while let Some(halved) = halved(&parts) {
+            parts = halved;
         }
+        Tie { parts: parts.iter().map(|fitted| fitted.part).collect() }
     }
 
     /// The clock that converts times of the place.
@@ -113,6 +106,41 @@ impl Tie {
         };
         self.parts.iter().map(|part| part.doubt).max_by_key(rank)
     }
+}
+
+/// A part with its bounds.
+#[derive(Clone, Copy)]
+struct Fitted<'a> {
+    bounds: &'a [Bound],
+    part: Part,
+}
+
+impl Fitted<'_> {
+    fn new(bounds: &[Bound]) -> Fitted<'_> {
+        Fitted { bounds, part: Strip::new(bounds).fit() }
+    }
+
+    /// Whether lines may fit its halves.
+    fn is_divisible(&self) -> bool {
+        matches!(self.part.doubt, Doubt::Contradicted(_)) && self.bounds.len() >= 2 * FEWEST
+    }
+}
+
+/// The same parts with halves in place of those that no line fits, as long as there are fewer than
+/// [`MOST_PARTS`]; `None` if none is halved.
+fn halved<'a>(parts: &[Fitted<'a>]) -> Option<Vec<Fitted<'a>>> {
+    let mut spare = MOST_PARTS.saturating_sub(parts.len());
+    let mut all = Vec::new();
+    for fitted in parts {
+        if spare == 0 || !fitted.is_divisible() {
+            all.push(*fitted);
+            continue;
+        }
+        spare -= 1;
+        let (front, back) = fitted.bounds.split_at(fitted.bounds.len() / 2);
+        all.extend([front, back].map(Fitted::new));
+    }
+    (all.len() > parts.len()).then_some(all)
 }
 
 /// The bounds that a line must satisfy.
@@ -354,6 +382,24 @@ mod tests {
         let shift = |at: i64| tie.clock().convert(Time(at)).0 - at;
         assert!(shift(SECOND).abs() < 100_000, "{}", shift(SECOND));
         assert!((shift(19 * SECOND) - 3 * SECOND).abs() < 100_000, "{}", shift(19 * SECOND));
+    }
+
+    /// The offset of each packet is random, so no line fits any part.
+    #[test]
+    fn clocks_that_disagree_at_random_have_few_parts() {
+        let mut all = Vec::new();
+        for (index, bound) in
+            bounds(0, 0.0, [20_000, 20_000], 10, 7).into_iter().cycle().take(20_000).enumerate()
+        {
+            let at = index as i64 * 1_000_000;
+            let offset = bound.offset + (index as i64 * 7919 % 97) * 100_000;
+            all.push(Bound { at, offset, ..bound });
+        }
+        let tie = Tie::new(all);
+        assert_eq!(tie.parts.len(), MOST_PARTS);
+        assert!(matches!(tie.doubt(), Some(Doubt::Contradicted(_))));
+        assert!(tie.parts.is_sorted_by_key(|part| part.until));
+        assert_eq!(tie.parts.iter().map(|part| part.packets[0] + part.packets[1]).sum::<u64>(), 20_000);
     }
 
     #[test]
