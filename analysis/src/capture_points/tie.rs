@@ -75,7 +75,7 @@ const KEPT: usize = 4;
 const TOLERATED: usize = 16;
 /// A part with fewer than twice this many packets is not halved further.
 const FEWEST: usize = 64;
-/// The most parts. Each step of a clock makes about as many as the packets can be halved.
+/// The most parts. Each step of a clock adds one part for each halving of the packets around it.
 const MOST_PARTS: usize = 64;
 
 impl Tie {

@@ -105,7 +105,7 @@ pub(super) struct History {
 /// The most entries of a list.
 const MOST: usize = 128;
 
-/// Transmissions of a packet of which one is acknowledged, unless none arrives.
+/// The number of transmissions of a packet. If more are not acknowledged, none arrived.
 const RETRIES: u64 = 3;
 
 /// The most calls in [`History::recent`].

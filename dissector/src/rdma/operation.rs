@@ -55,7 +55,8 @@ pub struct Piece {
 /// The reason why a receiver refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No Receive was posted, or memory was paged out. The duration is the wait that the receiver asks for.
+    /// No Receive was posted, or memory was paged out. The duration is the wait that the receiver
+    /// asks for.
     ReceiverNotReady(Duration),
     /// An earlier packet is missing, and the receiver waits for its retransmission.
     OutOfSequence,
