@@ -357,7 +357,7 @@ impl IwarpConnection {
         started.is_some_and(|started| started.begins() == syn.sequence.wrapping_add(1))
     }
 
-    /// Whether an acknowledgement number covers further bytes of an end of which no segment was seen.
+    /// Whether an acknowledgement number covers further bytes of an end without a captured segment.
     pub(crate) fn acknowledges_unseen(&self, end: End, number: u32) -> bool {
         let Half { stream, acknowledged, .. } = &self.halves[end];
         let last = Position::of_sequence(number.wrapping_sub(1));
