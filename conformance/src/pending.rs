@@ -48,6 +48,9 @@ impl PendingFindings {
             caller: finding.direction.map(|direction| known.caller(direction)),
             ..finding
         };
+        if matches!(finding.basis, Basis::Unanswered(..)) && unmatched.shows_replies_early {
+            finding.basis = Basis::Lacking;
+        }
         match finding.basis {
             Basis::Packets => self.ready.push(finding),
             Basis::Pairing(caller) if finding.xid.is_some_and(|xid| unmatched.is_reused(caller, xid)) => {}

@@ -1,7 +1,9 @@
 //! Correct sessions that had certain findings once.
 
 use super::doubt::{capture, certain, whole};
-use rdmascope_testkit::messages::{WRITE_POSITION, data, message, msg, nfs3, read_segment, reply, segment};
+use rdmascope_testkit::messages::{
+    WRITE_POSITION, data, getattr, message, msg, nfs3, read_segment, reply, segment,
+};
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
@@ -156,4 +158,29 @@ fn start_with_shifted_directions_accuses_no_end() {
             assert_eq!(certain(&late), [""; 0], "{shift} ns, from frame {start} on");
         }
     }
+}
+
+/// The directions are shifted by more packets than wait for their calls.
+#[test]
+fn shift_beyond_64_packets_accuses_no_end() {
+    let mut world = World::connected();
+    world.getattr(1);
+    world.wait(10_000_000);
+    for batch in 0..20 {
+        let xids = 2 + batch * 16..18 + batch * 16;
+        for xid in xids.clone() {
+            world.send(CLIENT, &getattr(xid).0);
+        }
+        world.ack(SERVER);
+        for xid in xids {
+            world.send(SERVER, &getattr(xid).1);
+        }
+        world.ack(CLIENT);
+    }
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+    let mut frames = world.frames.clone();
+    // The source address of IPv4 is at byte 26.
+    frames.iter_mut().filter(|frame| frame.data[29] == 2).for_each(|frame| frame.time -= 150_000);
+    frames.sort_by_key(|frame| frame.time);
+    assert_eq!(certain(&whole(&World { frames, ..world })), [""; 0]);
 }

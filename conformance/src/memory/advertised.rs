@@ -259,10 +259,12 @@ impl AdvertisedMemory {
         let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
         let unmatched = self.senders[known.answerer(transaction.direction)].last_unmatched;
         unmatched.is_some_and(|unmatched| {
-            let between = call.first.frame..reply.seen.frame;
+            // The capture may have the operation before the call.
+            let is_early = call.first.time.since(unmatched.seen.time) > REORDERING.0;
             unmatched.reading == reading
                 && unmatched.length >= bytes
-                && between.contains(&unmatched.seen.frame)
+                && unmatched.seen.frame < reply.seen.frame
+                && !is_early
         })
     }
 
