@@ -155,13 +155,19 @@ impl Table {
     /// Notes for locks of a scope whose LOCK the capture lacks that a later CLOSE of their file may
     /// have ended them.
     pub(super) fn doubt_locks(&mut self, scope: u64) {
+        let Table { live, settled, .. } = self;
+        let in_scope = live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime);
+        let is_meant = |lifetime: &&mut Lifetime| lifetime.kind == Kind::Lock && lifetime.open.is_none();
+        let mut locks = in_scope.filter(is_meant).peekable();
+        if locks.peek().is_none() {
+            return;
+        }
         let is_closed =
             |old: &&Lifetime| old.scope == scope && (old.kind, old.end) == (Kind::Open, End::Closed);
-        let closed = self.settled.values().filter(is_closed);
+        let closed = settled.values().filter(is_closed);
         let closed: HashMap<&[u8], At> =
             closed.filter_map(|old| Some((&old.file_handle[..], old.ended?))).collect();
-        let live = self.live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime);
-        for lock in live.filter(|lifetime| lifetime.kind == Kind::Lock && lifetime.open.is_none()) {
+        for lock in locks {
             let at = closed.get(&lock.file_handle[..]).filter(|at| lock.last.time <= at.time);
             lock.unsure = lock.unsure.or(at.copied());
         }
