@@ -1,8 +1,8 @@
 //! Correct sessions that had certain findings once.
 
-use super::doubt::{capture, certain, whole};
+use super::doubt::{SESSION, capture, certain, exchange, whole, with_backchannel};
 use rdmascope_testkit::messages::{
-    WRITE_POSITION, data, getattr, message, msg, nfs3, read_segment, reply, segment,
+    WRITE_POSITION, compound, data, getattr, message, msg, nfs3, read_segment, reply, segment,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
@@ -37,6 +37,26 @@ fn read_into(xid: u32, memory: Segment) -> [Vec<u8>; 2] {
     ]
 }
 
+/// A READ whose data go to this memory.
+fn read(world: &mut World, xid: u32, memory: Segment) {
+    let [call, answer] = read_into(xid, memory);
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.write(SERVER, memory, &data(memory.length as usize));
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+}
+
+/// The same capture with earlier times of the server's packets, by `shift` nanoseconds.
+fn with_early_server(world: &World, shift: i64) -> World {
+    let mut frames = world.frames.clone();
+    // The source address of IPv4 is at byte 26.
+    let of_server = |frame: &&mut Frame| frame.data[29] == 2;
+    frames.iter_mut().filter(of_server).for_each(|frame| frame.time -= shift);
+    frames.sort_by_key(|frame| frame.time);
+    World { frames, ..world.clone() }
+}
+
 /// Several calls may offer the same memory to RDMA Reads.
 #[test]
 fn overlapping_read_chunks_accuse_no_end() {
@@ -64,34 +84,63 @@ fn overlapping_read_chunks_accuse_no_end() {
     assert_eq!(about_memory(&whole(&world)), [""; 0]);
 }
 
-/// The capture lacks a reply, so memory that was advertised for it remains.
+/// The capture lacks a reply, so memory that was advertised for it remains. The server writes to the
+/// memory of two later calls in turns.
 #[test]
 fn memory_of_a_call_without_a_reply_accuses_no_end() {
     let mut world = World::connected();
     world.getattr(1);
-    let (small, large) = (segment(7, 0x100, 0x10_0800), segment(7, 0x2000, 0x10_0000));
-    let mut lost = 0;
-    for xid in 2..7 {
-        let memory = if xid == 2 { small } else { large };
-        let [call, answer] = read_into(xid, memory);
+    read(&mut world, 2, segment(7, 0x100, 0x10_0800));
+    let lost = world.frames.len() - 2;
+    world.wait(1_000_000_000);
+    let memories = [segment(7, 0x2000, 0x10_0000), segment(8, 0x2000, 0x20_0000)];
+    let [[first, first_answer], [second, second_answer]] =
+        [3, 4].map(|xid| read_into(xid, memories[xid as usize - 3]));
+    for call in [first, second] {
         world.send(CLIENT, &call);
         world.ack(SERVER);
-        for offset in (0..memory.length).step_by(0x400) {
-            let piece = Segment { offset: memory.offset + u64::from(offset), ..memory };
-            world.write(SERVER, piece, &data(memory.length.min(0x400) as usize));
+    }
+    for offset in (0..0x2000).step_by(0x400) {
+        for memory in memories {
+            world.write(SERVER, Segment { offset: memory.offset + offset, ..memory }, &data(0x400));
             world.wait(3_000_000);
         }
-        let frames = world.send(SERVER, &answer);
+    }
+    for answer in [first_answer, second_answer] {
+        world.send(SERVER, &answer);
         world.ack(CLIENT);
-        world.wait(1_000_000_000);
-        if xid == 2 {
-            lost = frames.start;
-        }
     }
     world.disconnect(CLIENT);
     assert_eq!(about_memory(&whole(&world)), [""; 0]);
     let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
     assert_eq!(about_memory(&lacking), [""; 0]);
+}
+
+/// The capture has two requests on a slot in the wrong order.
+#[test]
+fn reordered_requests_on_a_slot_accuse_no_end() {
+    let mut world = with_backchannel();
+    let operations = |number: u32| {
+        let call = compound(number + 1, &format!("1 53 {SESSION} {number} 0 0 0"));
+        let answer = reply(number + 1, &format!("0 '' 1 53 0 {SESSION} {number} 0 0 0 0"));
+        [message(&msg(number + 1), &call), message(&msg(number + 1), &answer)]
+    };
+    let mut calls = Vec::new();
+    for number in 1..80 {
+        let [call, answer] = operations(number);
+        calls.push(world.frames.len());
+        exchange(&mut world, CLIENT, (&call, &answer));
+    }
+    world.disconnect(CLIENT);
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+    for pair in calls.windows(2) {
+        let mut reordered = world.clone();
+        let [early, late] = [pair[0], pair[1]].map(|at| reordered.frames[at].time);
+        reordered.frames[pair[0]].time = late;
+        reordered.frames[pair[1]].time = early;
+        let reordered = with_early_server(&reordered, 0);
+        assert_eq!(certain(&whole(&reordered)), [""; 0], "{pair:?}");
+    }
 }
 
 /// A client uses one XID and one piece of memory for all of its calls.
@@ -100,12 +149,7 @@ fn with_one_xid() -> World {
     let memory = segment(7, 0x400, 0x10_0000);
     for round in 0..6 {
         if round % 2 == 0 {
-            let [call, answer] = read_into(7, memory);
-            world.send(CLIENT, &call);
-            world.ack(SERVER);
-            world.write(SERVER, memory, &data(0x400));
-            world.send(SERVER, &answer);
-            world.ack(CLIENT);
+            read(&mut world, 7, memory);
         } else {
             world.getattr(7);
         }
@@ -137,22 +181,12 @@ fn start_with_shifted_directions_accuses_no_end() {
     let mut world = World::connected();
     for xid in 2..40 {
         let memory = segment(xid, 0x400, 0x10_0000);
-        let [call, answer] = read_into(xid, memory);
-        world.send(CLIENT, &call);
-        world.ack(SERVER);
-        world.write(SERVER, memory, &data(0x400));
-        world.send(SERVER, &answer);
-        world.ack(CLIENT);
+        read(&mut world, xid, memory);
         world.wait(3_000_000);
     }
     world.disconnect(CLIENT);
     for shift in [5_000, 100_000, 300_000, 1_000_000] {
-        let mut frames = world.frames.clone();
-        // The source address of IPv4 is at byte 26.
-        let of_server = |frame: &&mut Frame| frame.data[29] == 2;
-        frames.iter_mut().filter(of_server).for_each(|frame| frame.time -= shift);
-        frames.sort_by_key(|frame| frame.time);
-        let shifted = World { frames, ..world.clone() };
+        let shifted = with_early_server(&world, shift);
         for start in 0..shifted.frames.len() {
             let late = capture(&shifted, |index, frame| (index >= start).then_some(frame.data.len()));
             assert_eq!(certain(&late), [""; 0], "{shift} ns, from frame {start} on");
@@ -178,9 +212,5 @@ fn shift_beyond_64_packets_accuses_no_end() {
         world.ack(CLIENT);
     }
     assert_eq!(certain(&whole(&world)), [""; 0]);
-    let mut frames = world.frames.clone();
-    // The source address of IPv4 is at byte 26.
-    frames.iter_mut().filter(|frame| frame.data[29] == 2).for_each(|frame| frame.time -= 150_000);
-    frames.sort_by_key(|frame| frame.time);
-    assert_eq!(certain(&whole(&World { frames, ..world })), [""; 0]);
+    assert_eq!(certain(&whole(&with_early_server(&world, 150_000))), [""; 0]);
 }

@@ -224,10 +224,10 @@ fn results_without_a_credential_are_unknown() {
     }
 }
 
-const SESSION: &str = "0 0 0 115";
+pub(super) const SESSION: &str = "0 0 0 115";
 
 /// A connection with a session whose backchannel accepts Long Calls.
-fn with_backchannel() -> World {
+pub(super) fn with_backchannel() -> World {
     let mut world = World::connected();
     let channels = "0 100000 100000 4096 8 8 0 0 100000 100000 4096 8 8 0";
     let call = compound(1, &format!("1 43 h1 1 2 {channels} 1073741824 1 0"));
@@ -237,7 +237,7 @@ fn with_backchannel() -> World {
 }
 
 /// A message and its answer, both acknowledged.
-fn exchange(world: &mut World, caller: usize, (call, answer): (&[u8], &[u8])) {
+pub(super) fn exchange(world: &mut World, caller: usize, (call, answer): (&[u8], &[u8])) {
     world.send(caller, call);
     world.ack(1 - caller);
     world.wait(20_000);

@@ -85,8 +85,7 @@ impl Known<'_> {
 
     /// The end that rejected it: `true` for the requester, which rejects a REP.
     pub(super) fn rejected_by(&self) -> Option<bool> {
-        let (_, by_requester, ..) = self.history.rejected?;
-        Some(by_requester)
+        self.history.rejected.map(|(_, by_requester, ..)| by_requester)
     }
 
     /// Whether its requests were never answered. `request_times` are the times of all requests

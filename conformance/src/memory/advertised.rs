@@ -247,7 +247,7 @@ impl AdvertisedMemory {
     }
 
     /// Whether the misplaced `bytes` of a transaction are explained by the Responder's last
-    /// operation between call and reply, which was outside of the memory that the call advertised.
+    /// operation before the reply, which was outside of the memory that the call advertised.
     /// That is one fault, and a finding of its own.
     pub(super) fn is_explained_by_unmatched(
         &self,
@@ -260,11 +260,11 @@ impl AdvertisedMemory {
         let unmatched = self.senders[known.answerer(transaction.direction)].last_unmatched;
         unmatched.is_some_and(|unmatched| {
             // The capture may have the operation before the call.
-            let is_early = call.first.time.since(unmatched.seen.time) > REORDERING.0;
+            let is_too_early = call.first.time.since(unmatched.seen.time) > REORDERING.0;
             unmatched.reading == reading
                 && unmatched.length >= bytes
                 && unmatched.seen.frame < reply.seen.frame
-                && !is_early
+                && !is_too_early
         })
     }
 
