@@ -4,6 +4,7 @@
 //! This module defines the event. `gather` collects bounded facts for each connection, and
 //! `listing` creates events from them at the end.
 
+mod delayed;
 mod facts;
 mod failing;
 mod gather;
@@ -57,6 +58,8 @@ pub enum Kind {
     CreditsExhausted,
     /// A call failed in the same way on several successive connections.
     CallFailsAgain,
+    /// A server put a request off, and the client sent it again later.
+    CallDelayed,
     /// A server raised flags in sr_status_flags.
     StatusFlags,
     /// NFSv4 state was revoked, lost or abandoned.
@@ -69,7 +72,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Connected,
         Kind::RequestRepeated,
         Kind::RequestUnanswered,
@@ -85,6 +88,7 @@ impl Kind {
         Kind::DisconnectUnanswered,
         Kind::CreditsExhausted,
         Kind::CallFailsAgain,
+        Kind::CallDelayed,
         Kind::StatusFlags,
         Kind::StateLost,
         Kind::RecallUnanswered,
@@ -109,6 +113,7 @@ impl Kind {
             Kind::DisconnectUnanswered => "disconnect-unanswered",
             Kind::CreditsExhausted => "credits-exhausted",
             Kind::CallFailsAgain => "call-fails-again",
+            Kind::CallDelayed => "call-delayed",
             Kind::StatusFlags => "status-flags",
             Kind::StateLost => "state-lost",
             Kind::RecallUnanswered => "recall-unanswered",
@@ -127,6 +132,7 @@ impl Kind {
                 | Kind::CallWaited
                 | Kind::RetriesExhausted
                 | Kind::CallFailsAgain
+                | Kind::CallDelayed
         )
     }
 }
@@ -155,7 +161,7 @@ pub struct SessionEvent {
     pub connection: ConnectionId,
     /// A second connection. For a new connection: the one that it follows. For lost service: the
     /// one on which service came back, or the last one on which a call waited. For a call that fails
-    /// again: the last one on which it failed.
+    /// again or is delayed: the last one with the call.
     pub other: Option<ConnectionId>,
     /// For lost service and for a call that fails again: all connections concerned, in order of time,
     /// if there are several. Otherwise empty.

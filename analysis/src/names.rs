@@ -5,6 +5,7 @@ use core::fmt;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
+use rdmascope_wire::nfs::{nfsstat3, nfsstat4};
 use rdmascope_wire::rpc::GssProcedure;
 use rdmascope_wire::{Cause, cm, private_data, rpc, rpcrdma};
 
@@ -252,6 +253,20 @@ impl Failure {
             (Some(status), _) if status != rpc::Status::Success => Some(Failure::Rpc(status)),
             (_, Some(status)) if status != 0 => Some(Failure::Status(status)),
             _ => None,
+        }
+    }
+
+    /// Whether it tells the client to send the request again later (RFC 1813, section 2.6; RFC 8881,
+    /// section 15.1).
+    pub fn is_delay(self, protocol: Option<Protocol>) -> bool {
+        let (Failure::Status(status), Some(protocol)) = (self, protocol) else { return false };
+        match (protocol.program, protocol.version) {
+            (rpc::program::NFS | rpc::program::NFSACL, 3) => status == nfsstat3::JUKEBOX,
+            (rpc::program::NFS, 4) => {
+                use nfsstat4::{DELAY, GRACE, LAYOUTTRYLATER, RECALLCONFLICT};
+                [DELAY, GRACE, LAYOUTTRYLATER, RECALLCONFLICT].contains(&status)
+            }
+            _ => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The facts gathered while the engine reports.
 
+use super::delayed::Delayed;
 use super::facts::{Call, Summary};
 use super::history::History;
 use super::known::Reached;
@@ -80,6 +81,7 @@ pub struct Events {
     /// The latest time of all ended connections.
     latest: Time,
     state: StateEvents,
+    delayed: Delayed,
     /// How often the clock stepped back.
     steps: u32,
     /// The latest time since its last step back.
@@ -103,7 +105,7 @@ impl Events {
             self.histories().filter_map(|(id, history)| Some((id, history, history.summary?, Vec::new())));
         let time = if self.steps > 0 { self.since_step } else { end.unwrap_or(self.latest) };
         let reached = Reached { time, is_live: false, steps: self.steps };
-        self.with_state(listing::events(ended, reached), reached)
+        self.with_requests(listing::events(ended, reached), reached)
     }
 
     /// The events up to `now` while the capture continues. They include those of connections and
@@ -116,13 +118,14 @@ impl Events {
             Some((id, history, summary, open.waiting(id, now)))
         });
         let reached = Reached { time: now, is_live: true, steps: self.steps };
-        self.with_state(listing::events(known, reached), reached)
+        self.with_requests(listing::events(known, reached), reached)
     }
 
-    /// Adds the events about NFSv4 state.
-    fn with_state(&self, mut events: Vec<SessionEvent>, reached: Reached) -> Vec<SessionEvent> {
+    /// Adds the events about NFSv4 state and delayed requests.
+    fn with_requests(&self, mut events: Vec<SessionEvent>, reached: Reached) -> Vec<SessionEvent> {
         let before = events.len();
         self.state.report(reached, &mut events);
+        self.delayed.report(reached, &mut events);
         if events.len() > before {
             events.sort_by_key(listing::order);
         }
@@ -135,6 +138,7 @@ impl Events {
         self.histories.retain(|_, history| history.summary.is_none_or(|summary| summary.last >= before));
         self.histories.values_mut().for_each(|history| history.forget(before));
         self.state.forget(before);
+        self.delayed.forget(before);
     }
 
     fn histories(&self) -> impl Iterator<Item = (ConnectionId, &History)> {
@@ -215,8 +219,12 @@ impl Observer for Events {
         self.state.handle(event);
         match event {
             Event::Observation(observation) => self.observation(observation),
-            Event::ClockStep(seen) => (self.steps, self.since_step) = (self.steps + 1, seen.time),
+            Event::ClockStep(seen) => {
+                (self.steps, self.since_step) = (self.steps + 1, seen.time);
+                self.delayed.clock_stepped();
+            }
             Event::Transaction(transaction) => {
+                self.delayed.handle(transaction);
                 let reply = transaction.reply.as_ref().map(|reply| reply.seen.time);
                 self.since_step =
                     self.since_step.max(reply.or(transaction.unanswered_until).unwrap_or_default());

@@ -281,9 +281,11 @@ fn lost(outages: &[Outage<'_>], reach: Reach, statements: &mut Vec<Statement>) {
 fn harm_of(event: &SessionEvent) -> Option<Harm> {
     match event.kind {
         Kind::Rejected | Kind::RequestUnanswered => Some(Harm::ServiceLost),
-        Kind::CallWaited | Kind::CallFailsAgain | Kind::RecallUnanswered | Kind::CopyUnreported => {
-            Some(Harm::Waits)
-        }
+        Kind::CallWaited
+        | Kind::CallFailsAgain
+        | Kind::CallDelayed
+        | Kind::RecallUnanswered
+        | Kind::CopyUnreported => Some(Harm::Waits),
         Kind::StateLost => Some(Harm::Errors),
         Kind::RequestRepeated | Kind::RetriesExhausted => Some(Harm::Loss),
         Kind::DisconnectUnanswered => Some(Harm::Note),
@@ -356,14 +358,16 @@ fn of_problem(problem: &Problem) -> Statement {
     Statement::new(harm, text, problem.first_frame, Subject::Problem(problem.name))
 }
 
-/// Adds the errors that the application saw.
+/// Adds the errors of replies. The application does not see those after which the client sends the
+/// request again.
 fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &mut Vec<Statement>) {
     let (shown, rest) = errors.split_at(errors.len().min(MOST));
     statements.extend(shown.iter().map(|(key, error)| {
         let protocol = key.protocol.map_or(String::new(), |protocol| format!("{protocol} "));
         let failure = FailureName(key.failure, key.protocol);
         let text = format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time"));
-        Statement::new(Harm::Errors, text, error.first_frame, Subject::Failure(*key))
+        let harm = if key.failure.is_delay(key.protocol) { Harm::Note } else { Harm::Errors };
+        Statement::new(harm, text, error.first_frame, Subject::Failure(*key))
     }));
     let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;
     if rest > 0 {

@@ -1,11 +1,12 @@
 //! Outages and waiting calls, in captures of symptoms and in altered sessions.
 //! tests/cases/README.md describes the captures.
 
+mod delayed;
 mod requests;
 
 use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
-use rdmascope_dissector::engine::Engine;
+use rdmascope_dissector::engine::{Engine, Totals};
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use rdmascope_testkit::messages::getattr;
 use rdmascope_testkit::world::{self as testkit, World};
@@ -247,7 +248,13 @@ fn events_of(world: &World) -> Vec<SessionEvent> {
 /// The same with this snap length.
 fn events_within(world: &World, snap_length: usize) -> Vec<SessionEvent> {
     let mut events = Events::default();
-    let mut engine = Engine::new(events.needs());
+    let totals = follow(world, snap_length, &mut events);
+    events.list(totals.span.map(|(_, last)| last))
+}
+
+/// Shows a scripted capture with this snap length to an observer.
+fn follow(world: &World, snap_length: usize, observer: &mut impl Observer) -> Totals {
+    let mut engine = Engine::new(observer.needs());
     for (number, frame) in (1..).zip(&world.frames) {
         let record = Record {
             number,
@@ -258,10 +265,10 @@ fn events_within(world: &World, snap_length: usize) -> Vec<SessionEvent> {
             tap: Tap::default(),
             data: &frame.data[..frame.data.len().min(snap_length)],
         };
-        engine.handle(&record, &mut |event| events.handle(&event));
+        engine.handle(&record, &mut |event| observer.handle(&event));
     }
-    engine.finish(&mut |event| events.handle(&event));
-    events.list(engine.totals().span.map(|(_, last)| last))
+    engine.finish(&mut |event| observer.handle(&event));
+    *engine.totals()
 }
 
 /// The times without service: seconds after `since`, and the length in seconds.

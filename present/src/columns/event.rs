@@ -52,6 +52,11 @@ static KINDS: Words = &[
          later ones; or it was under way each time they ended",
     ),
     explained(
+        "call-delayed",
+        "the server answered a request with NFS3ERR_JUKEBOX, NFS4ERR_DELAY or another error that asks the client \
+         to send it again later, for at least a second",
+    ),
+    explained(
         "status-flags",
         "a server set flags of sr_status_flags in a reply to SEQUENCE, until a reply has none of them or \
          the session ends",
@@ -85,8 +90,8 @@ pub static EVENT: Columns<SessionEvent> = {
                 "other_connection",
                 U32(|event| event.other.map(|id| id.0)),
                 "For `connected` and `calls-replayed`, the previous connection between the same two ends; \
-                 for `service-lost`, the connection with the next reply; for `call-fails-again`, the last \
-                 connection on which the call failed.",
+                 for `service-lost`, the connection with the next reply; for `call-fails-again` and \
+                 `call-delayed`, the last connection with the call.",
             )
             .or_null(),
             C::new(
