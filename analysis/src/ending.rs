@@ -112,7 +112,7 @@ impl Ending {
                 "two capture points whose clocks differ; --with FILE aligns them"
             }
             true => "the loopback device lo shows a packet when it is sent and when it is received",
-            false => "two capture points, or a mirror",
+            false => "two capture points, a mirror, or duplicated by the network",
         }
     }
 

@@ -60,7 +60,8 @@ impl Transaction {
     /// The call or the reply before reduction. `None` if none of it was kept, or if its layout is
     /// unknown.
     ///
-    /// Bytes beyond [`Exchange::MOST_CONTENTS`] are omitted.
+    /// Bytes beyond [`Exchange::MOST_CONTENTS`], or with more than [`Piece::MOST_MISSING`] missing
+    /// before them, are omitted.
     pub fn message(&self, of_reply: bool) -> Option<Piece> {
         self.piece(of_reply, 0..u64::MAX)
     }
@@ -141,6 +142,9 @@ impl Extent {
 }
 
 impl Piece {
+    /// Maximum number of missing bytes before a captured one.
+    pub const MOST_MISSING: u64 = 8 << 20;
+
     /// The ranges that were not captured.
     pub fn missing(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.captured.holes(self.length)
@@ -153,7 +157,8 @@ impl Piece {
             let Some(bytes) = content.bytes.get(start as usize..end as usize) else { return };
             let to = at + (start - range.start);
             // Missing bytes before captured ones use memory too.
-            if to + bytes.len() as u64 > Exchange::MOST_CONTENTS as u64 {
+            let missing = to.saturating_sub(self.captured.length());
+            if missing > Piece::MOST_MISSING || to + bytes.len() as u64 > Exchange::MOST_CONTENTS as u64 {
                 return;
             }
             let to = to as usize;

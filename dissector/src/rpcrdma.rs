@@ -88,6 +88,8 @@ pub(crate) struct Transactions {
     gathered: usize,
     /// Bytes kept of open transactions because contents were requested.
     kept: usize,
+    /// Bytes by which the gathered and kept bytes may grow with the next placement.
+    growth: usize,
     /// RDMA Writes to memory that no call in the capture advertised.
     unclaimed: Unclaimed,
     /// Number of them that replies claimed since the last [`Transactions::take_claimed`].
@@ -114,7 +116,7 @@ impl Transactions {
     /// `keep` has the contents to keep, and `observe` the observations to report. `attributes`
     /// reports the roles of packets in transactions.
     pub(crate) fn new(keep: Keep, observe: Observe, attributes: bool) -> Transactions {
-        let mut new = Transactions { observe, ..Transactions::default() };
+        let mut new = Transactions { observe, growth: placing::MOST_GROWTH, ..Transactions::default() };
         new.look_closely(keep, attributes);
         new
     }

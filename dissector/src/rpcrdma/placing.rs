@@ -12,6 +12,13 @@ use crate::record::Seen;
 use crate::transaction::{Message, Part};
 use rdmascope_wire::rpcrdma::Segment;
 
+/// Bytes by which a placement may enlarge messages and contents: twice the longest placement, because
+/// both may have it. Bytes missing before it use memory too, so otherwise a few bytes at the end of
+/// each chunk of a hostile capture would take much time.
+const GROWTH: usize = 128 << 10;
+/// Most bytes that earlier placements leave for later ones.
+pub(super) const MOST_GROWTH: usize = 64 << 20;
+
 impl Transactions {
     /// Notes an RDMA Read request for memory of end `owner`.
     pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
@@ -87,7 +94,8 @@ impl Transactions {
         report: &mut Report<'_>,
     ) -> bool {
         let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
-        let budget = open::BUDGET.saturating_sub(self.gathered);
+        self.growth = (self.growth + GROWTH).min(MOST_GROWTH);
+        let budget = open::BUDGET.saturating_sub(self.gathered).min(self.growth);
         let scattered = open.scattered;
         let placed = open.place(target.segment as usize, placement, reading, waited, budget);
         let more = open.scattered - scattered;
@@ -96,7 +104,10 @@ impl Transactions {
         let is_kept = open.transcript.is_some();
         match placed {
             Ok(open::Moved::Bulk) => self.note_bulk(placement),
-            Ok(open::Moved::Message(grown)) => self.gathered += grown,
+            Ok(open::Moved::Message(grown)) => {
+                self.gathered += grown;
+                self.growth -= grown;
+            }
             Err(open::Refusal::OtherWay) => return false,
             Err(open::Refusal::Budget(part)) => {
                 let xid = open.transaction.xid;

@@ -109,10 +109,12 @@ impl Transactions {
         reading: bool,
         report: &mut Report<'_>,
     ) {
+        let (kept, growth) = (self.kept, self.growth);
         self.keep_more(target.slot, report, |transcript, open, budget| {
             let placed = &open.segments[target.segment as usize];
-            transcript.take_placement(placed, placement, reading, budget)
+            transcript.take_placement(placed, placement, reading, budget.min(growth))
         });
+        self.growth -= self.kept - kept;
     }
 
     /// Changes the contents of a transaction and updates the memory counters.

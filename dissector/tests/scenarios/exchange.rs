@@ -275,23 +275,75 @@ fn steps_are_bounded() {
     assert_eq!(kept.contents[1].bytes.len() as u64, 4 * (most + 10));
 }
 
-#[test]
-fn sparse_chunks_stay_within_content_limit() {
-    // Five chunks, each written near its end: one alone fits, all together do not.
-    let length = Exchange::LONGEST_CONTENT as u32 + 4;
+/// A call with `chunks` Write chunks of this length.
+fn call_with_chunks(chunks: u32, length: u32) -> World {
     let mut world = World::connected();
     let mut call = msg(1);
-    call.writes = (0..5).map(|index| vec![segment(10 + index, length, 0)]).collect();
+    call.writes = (0..chunks).map(|index| vec![segment(10 + index, length, 0)]).collect();
     world.send(CLIENT, &message(&call, &compound(1, "1 22 'handle'")));
-    for index in 0..5 {
-        world.write(SERVER, segment(10 + index, 4, u64::from(length) - 8), &[1; 4]);
-    }
-    world.write(SERVER, segment(10, 4, u64::from(length) - 4), &[1; 4]);
+    world
+}
+
+/// The length of each kept part, and the number of placements that were not kept.
+fn lengths(world: &World) -> (Vec<usize>, usize) {
     let report = world.run_with_details();
-    let kept = kept(report.one());
-    let bytes: usize = kept.contents.iter().map(|content| content.bytes.len()).sum();
-    assert!(bytes <= Exchange::MOST_CONTENTS, "{bytes}");
-    assert_eq!(kept.contents.len(), 4, "the Send and three chunks");
     let gathered = |eviction: &&Eviction| matches!(eviction, Eviction::Gathered { .. });
-    assert_eq!(report.evictions.iter().filter(gathered).count(), 3);
+    let left_out = report.evictions.iter().filter(gathered).count();
+    (kept(report.one()).contents.iter().map(|content| content.bytes.len()).collect(), left_out)
+}
+
+#[test]
+fn sparse_chunks_stay_within_content_limit() {
+    // Four bytes every 128 KiB of five chunks: four fit, but for the last bytes.
+    let length = Exchange::LONGEST_CONTENT as u32;
+    let mut world = call_with_chunks(5, length + 4);
+    for index in 0..5 {
+        for end in (128 << 10..=length).step_by(128 << 10) {
+            world.write(SERVER, segment(10 + index, 4, u64::from(end) - 4), &[1; 4]);
+        }
+    }
+    world.write(SERVER, segment(10, 4, u64::from(length)), &[1; 4]);
+    let (lengths, left_out) = lengths(&world);
+    assert!(lengths.iter().sum::<usize>() <= Exchange::MOST_CONTENTS, "{lengths:?}");
+    let full = length as usize;
+    assert_eq!(lengths[1..], [full, full, full, full - (128 << 10)]);
+    assert_eq!(left_out, 1 + 512 + 1);
+}
+
+/// A hostile capture writes only the last bytes of each chunk.
+#[test]
+fn bytes_after_a_long_gap_are_kept_if_others_were() {
+    let length: u32 = 48 << 20;
+    let mut world = call_with_chunks(3, length);
+    let last = |index: u32| segment(10 + index, 4, u64::from(length) - 4);
+    world.write(SERVER, last(0), &[1; 4]);
+    world.write(SERVER, last(1), &[1; 4]);
+    let (mut expected, left_out) = lengths(&world);
+    assert_eq!((expected[1..].to_vec(), left_out), (vec![length as usize], 1));
+    for offset in 0..256 {
+        world.write(SERVER, segment(10, 4, 4 * offset), &[1; 4]);
+    }
+    world.write(SERVER, last(1), &[1; 4]);
+    expected.push(length as usize);
+    assert_eq!(lengths(&world), (expected, 1));
+}
+
+/// A message has at most 8 MiB of missing bytes before captured ones.
+#[test]
+fn message_ends_before_a_long_gap() {
+    for (missing, length) in [(8 << 20, (8 << 20) + 8), ((8 << 20) + 1, 4)] {
+        let chunk = segment(7, missing + 8, 0);
+        let mut world = World::connected();
+        let mut call = msg(1);
+        call.reply = Some(vec![chunk]);
+        world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 8")));
+        world.write(SERVER, segment(7, 4, 0), &[1; 4]);
+        world.write(SERVER, segment(7, 4, u64::from(missing) + 4), &[1; 4]);
+        let mut answer = nomsg(1);
+        answer.reply = Some(vec![chunk]);
+        world.send(SERVER, &message(&answer, &[]));
+        let report = world.run_with_details();
+        let piece = report.one().message(true).expect("it is kept");
+        assert_eq!((piece.length, piece.bytes.len()), (u64::from(missing) + 8, length), "{missing}");
+    }
 }
