@@ -421,9 +421,8 @@ impl Transactions {
                 table.remove(&xid);
             }
         }
-        for placed in &open.segments {
-            let owner = if placed.of_reply { open.caller.other() } else { open.caller };
-            peers.sides[owner].memory.withdraw(&placed.segment, slot);
+        for (owner, frame, segment) in open.advertised() {
+            peers.sides[owner].memory.withdraw(segment, frame, slot);
         }
         self.weight -= core::mem::take(&mut open.weight);
         self.open -= 1;

@@ -8,7 +8,7 @@ use super::open::Open;
 use super::{CallIdentity, Peers, Slot, Transactions};
 use crate::event::Report;
 use crate::observation::{Corrected, Observe, Observed};
-use crate::transaction::{Outcome, Part, Placed, Transaction};
+use crate::transaction::{Outcome, Part, Placed};
 use core::mem::{swap, take};
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::Segment;
@@ -29,8 +29,8 @@ impl Transactions {
     pub(super) fn correct(&mut self, slot: Slot, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.find(slot) else { return };
         let (from, caller, xid) = (open.caller, open.caller.other(), open.transaction.xid);
-        for placed in &open.segments {
-            peers.sides[from].memory.withdraw(&placed.segment, slot);
+        for (owner, frame, segment) in open.advertised() {
+            peers.sides[owner].memory.withdraw(segment, frame, slot);
         }
         open.turn();
         self.provides_replies = true;
@@ -65,13 +65,8 @@ impl Transactions {
 
     /// Advertises the memory of a transaction whose segments have changed.
     fn advertise_again(&self, slot: Slot, peers: &mut Peers) {
-        let open = &self.slots[slot.index as usize];
-        let Transaction { call, reply, .. } = &open.transaction;
-        for (index, placed) in open.segments.iter().enumerate() {
-            let (owner, message) =
-                if placed.of_reply { (open.caller.other(), reply) } else { (open.caller, call) };
-            let frame = message.as_ref().map_or(0, |message| message.seen.frame);
-            peers.sides[owner].memory.advertise(&placed.segment, frame, slot, index as u32);
+        for (index, (owner, frame, segment)) in self.slots[slot.index as usize].advertised().enumerate() {
+            peers.sides[owner].memory.advertise(segment, frame, slot, index as u32);
         }
         peers.sides.iter_mut().for_each(|side| side.last = None);
     }

@@ -3,6 +3,7 @@
 use super::Slot;
 use crate::rdma::MemoryRange;
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use core::ops::Range;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
@@ -63,12 +64,12 @@ impl Memory {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// Removes a segment of a transaction.
-    pub(super) fn withdraw(&mut self, segment: &Segment, slot: Slot) {
-        let (rkey, start) = (segment.handle, segment.offset);
-        let mut alike = self.segments.range((rkey, start, 0)..=(rkey, start, u64::MAX));
-        if let Some((&found, _)) = alike.rfind(|(_, (target, _))| target.slot == slot) {
-            self.segments.remove(&found);
+    /// Removes a segment of a transaction that a message of this frame advertised.
+    pub(super) fn withdraw(&mut self, segment: &Segment, frame: u64, slot: Slot) {
+        if let Entry::Occupied(found) = self.segments.entry((segment.handle, segment.offset, frame))
+            && found.get().0.slot == slot
+        {
+            found.remove();
         }
         if self.segments.is_empty() {
             self.longest = 0;
@@ -160,12 +161,12 @@ mod tests {
             assert_eq!(find(&memory, 7, 0x10ff, frame), Some(found), "{frame}");
         }
         assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [second]);
-        memory.withdraw(&region, first);
+        memory.withdraw(&region, 10, first);
         assert_eq!(find(&memory, 7, 0x10ff, 9), Some((second, 3, 0..u64::MAX)));
         for (rkey, address) in [(7, 0x1100), (7, 0xfff), (8, 0x1000)] {
             assert_eq!(find(&memory, rkey, address, 20), None);
         }
-        memory.withdraw(&region, second);
+        memory.withdraw(&region, 20, second);
         assert_eq!(find(&memory, 7, 0x1000, 20), None);
     }
 

@@ -316,6 +316,16 @@ impl Open {
         Ok(Moved::Message(grow))
     }
 
+    /// The segments, each with its owner and the frame of the message that advertised it.
+    pub(super) fn advertised(&self) -> impl Iterator<Item = (End, u64, &Segment)> {
+        let Transaction { call, reply, .. } = &self.transaction;
+        self.segments.iter().map(move |placed| {
+            let (owner, message) =
+                if placed.of_reply { (self.caller.other(), reply) } else { (self.caller, call) };
+            (owner, message.as_ref().map_or(0, |message| message.seen.frame), &placed.segment)
+        })
+    }
+
     /// Adds the segments of a chunk to the memory that may be accessed.
     pub(super) fn advertise(&mut self, part: Part, of_reply: bool, segments: &[Segment], is_stream: bool) {
         let mut base = 0;
