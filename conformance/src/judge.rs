@@ -295,7 +295,12 @@ impl JudgedConnection {
 
     fn run(&mut self, rules: &[SelectedRule], case: Case<'_>) {
         let JudgedConnection { known, memories, pending } = self;
-        let is_doubtful = matches!(case, Case::Transaction(transaction) if is_doubtful(transaction));
+        let is_doubtful = match case {
+            Case::Transaction(transaction) => {
+                is_doubtful(transaction) || memories.memory.shares_message(transaction, known)
+            }
+            _ => false,
+        };
         for selected in rules {
             let (rule, unmatched) = (selected.rule(), &memories.unmatched);
             let mut findings = Findings { rule, pending, known, unmatched, is_doubtful };

@@ -23,7 +23,7 @@ mod unclaimed;
 pub(crate) use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Access, Memory};
 pub(crate) use peers::Peers;
 pub(crate) use reordering::is_request_for;
 pub(crate) use transcript::NotedStep;
@@ -421,8 +421,8 @@ impl Transactions {
                 table.remove(&xid);
             }
         }
-        for (owner, frame, segment) in open.advertised() {
-            peers.sides[owner].memory.withdraw(segment, frame, slot);
+        for (_, owner, seen, segment) in open.advertised() {
+            peers.sides[owner].memory.withdraw(segment, seen.frame, slot);
         }
         self.weight -= core::mem::take(&mut open.weight);
         self.open -= 1;

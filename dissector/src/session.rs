@@ -364,8 +364,8 @@ impl Session {
         self.recent = true;
         // A response delivers only its own contents, unless requests wait.
         let delivers = !packet.operation.is_response() || End::BOTH.into_iter().any(|end| self.waits(end));
-        if transactions.observes() && delivers {
-            self.note_half_flows();
+        if delivers {
+            self.note_half_flows(transactions);
         }
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
@@ -433,9 +433,7 @@ impl Session {
     ) {
         self.note_dropped(transactions, report);
         while self.deadline().is_some_and(|deadline| deadline <= now) {
-            if transactions.observes() {
-                self.note_half_flows();
-            }
+            self.note_half_flows(transactions);
             let Session { peers, transport, ends, .. } = self;
             transport.handle_time(now, &mut |from, delivery| {
                 hand_up(from, &delivery, ends, peers, transactions, report);
@@ -452,9 +450,18 @@ impl Session {
         early.chain(self.transport.deadline()).min()
     }
 
-    /// Notes the completeness of both half-flows for observers.
-    fn note_half_flows(&mut self) {
-        self.peers.half_flows = End::BOTH.map(|side| self.half_flow(side));
+    /// Notes the completeness of both half-flows. Only observers need more than the acknowledgements.
+    #[inline]
+    fn note_half_flows(&mut self, transactions: &Transactions) {
+        self.peers.half_flows = End::BOTH.map(|side| match transactions.observes() {
+            true => self.half_flow(side),
+            false => HalfFlow { acknowledged: self.transport.acknowledged(side), ..HalfFlow::default() },
+        });
+        if End::BOTH.into_iter().any(|end| self.waits(end)) {
+            self.peers.note_acknowledged();
+        } else {
+            self.peers.forget_acknowledged();
+        }
     }
 
     /// Whether requests of an end wait for a gap to be filled, or for the message that they answer.

@@ -2,12 +2,12 @@
 
 use super::doubt::{SESSION, capture, certain, exchange, whole, with_backchannel};
 use rdmascope_testkit::messages::{
-    WRITE_POSITION, compound, data, getattr, message, msg, nfs3, read_segment, reply, segment,
+    WRITE_POSITION, compound, data, getattr, message, msg, nfs3, nomsg, read_segment, reply, segment,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
-use rdmascope_wire::rpcrdma::{Builder, Segment};
+use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 
 /// The findings about memory in a capture, certain or not.
 fn about_memory(capture: &Capture) -> Vec<String> {
@@ -55,6 +55,68 @@ fn with_early_server(world: &World, shift: i64) -> World {
     frames.iter_mut().filter(of_server).for_each(|frame| frame.time -= shift);
     frames.sort_by_key(|frame| frame.time);
     World { frames, ..world.clone() }
+}
+
+/// A session whose client offers one piece of memory for each reply: for the whole of it, or for its
+/// data.
+fn with_one_buffer() -> World {
+    let mut world = World::connected();
+    world.getattr(1);
+    for (xid, size) in (2..).zip([2292, 492, 1000, 2000, 488, 848, 1212, 900, 100, 2292]) {
+        let memory = |length| segment(7, length, 0x1000);
+        if xid % 3 == 0 {
+            world.wait(10_000);
+            read(&mut world, xid, memory(size));
+            continue;
+        }
+        let answer = reply(xid, &format!("0 0 {size} 1 *{size}"));
+        let chunk = |length| Builder { reply: Some(vec![memory(length)]), ..nomsg(xid) };
+        let call = nfs3(xid, 6, &format!("'handle' h0 {size}"));
+        world.wait(10_000);
+        world.send(CLIENT, &message(&Builder { procedure: Procedure::Msg, ..chunk(4000) }, &call));
+        world.ack(SERVER);
+        world.write(SERVER, memory(answer.len() as u32), &answer);
+        world.send(SERVER, &message(&chunk(answer.len() as u32), &[]));
+        world.ack(CLIENT);
+    }
+    world.disconnect(CLIENT);
+    world
+}
+
+/// The capture shows the packets of the server late, after calls that offer the same memory again, or it
+/// lacks such a call.
+#[test]
+fn operations_on_reused_memory_accuse_no_end() {
+    let world = with_one_buffer();
+    for microseconds in [0, 1, 2, 5, 8, 10, 11, 12, 13, 14, 20, 50] {
+        let late = with_early_server(&world, -1_000 * microseconds);
+        assert_eq!(certain(&whole(&late)), [""; 0], "{microseconds} us");
+        for lost in 3..late.frames.len() - 4 {
+            let capture = capture(&late, |index, frame| (index != lost).then_some(frame.data.len()));
+            assert_eq!(certain(&capture), [""; 0], "{microseconds} us, without frame {lost}");
+        }
+    }
+}
+
+/// The capture lacks a call. The next one offers the same memory, with fewer bytes.
+#[test]
+fn operation_before_its_call_is_not_too_long_for_it() {
+    let mut world = World::new();
+    let [long, short] = [segment(7, 4000, 0x1000), segment(7, 40, 0x1000)];
+    read(&mut world, 1, segment(9, 100, 0x9000));
+    world.send(CLIENT, &write_of(2, segment(8, 100, 0x5000)));
+    let from = world.frames.len();
+    world.send(CLIENT, &read_into(3, long)[0]);
+    let to = world.frames.len();
+    world.write(SERVER, long, &data(4000));
+    world.send(CLIENT, &read_into(4, short)[0]);
+    world.wait(10_000);
+    world.ack(CLIENT);
+    for start in [0, from - 1] {
+        let is_there = |index: usize| index >= start && !(from..to).contains(&index);
+        let capture = capture(&world, |index, frame| is_there(index).then_some(frame.data.len()));
+        assert_eq!(certain(&capture), [""; 0], "from frame {start} on");
+    }
 }
 
 /// Several calls may offer the same memory to RDMA Reads.

@@ -8,8 +8,8 @@ use alloc::collections::VecDeque;
 use rdmascope_dissector::observation::{Faulty, Kind, Observed, Sent, Unmatched};
 use rdmascope_dissector::rdma::{End, Fault, Operation, Position};
 use rdmascope_dissector::record::REORDERING;
-use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
-use rdmascope_wire::rpcrdma::{Segment, VERSION};
+use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transaction};
+use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
 use rdmascope_wire::{Rkey, Xid};
 
 /// Advertised memory, and the Sends and operations that matter for it.
@@ -111,6 +111,16 @@ impl AdvertisedMemory {
     pub(crate) fn ended_with(&self, frame: u64, rkey: Rkey) -> bool {
         let mut ended = self.ended.iter().rev();
         ended.any(|ended| ended.seen.is_some_and(|seen| seen.frame == frame) && ended.segment.handle == rkey)
+    }
+
+    /// Whether the call or the reply is in memory that another call offered at the same time. Then its
+    /// bytes may be those of the other.
+    #[inline]
+    pub(crate) fn shares_message(&self, transaction: &Transaction, known: &Known) -> bool {
+        let is_long = |message: &Message| message.procedure == Procedure::Nomsg;
+        !self.shared.is_empty()
+            && transaction.messages().any(is_long)
+            && self.is_shared(known.caller(transaction.direction), transaction.xid)
     }
 
     pub(super) fn is_shared(&self, owner: End, xid: Xid) -> bool {

@@ -4,6 +4,7 @@
 //! draft. Without an outstanding call of its XID, it counts as a call. The RPC message that the other
 //! end pulls shows its type.
 
+use super::memory::Advertisement;
 use super::open::Open;
 use super::{CallIdentity, Peers, Slot, Transactions};
 use crate::event::Report;
@@ -29,8 +30,8 @@ impl Transactions {
     pub(super) fn correct(&mut self, slot: Slot, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.find(slot) else { return };
         let (from, caller, xid) = (open.caller, open.caller.other(), open.transaction.xid);
-        for (owner, frame, segment) in open.advertised() {
-            peers.sides[owner].memory.withdraw(segment, frame, slot);
+        for (_, owner, seen, segment) in open.advertised() {
+            peers.sides[owner].memory.withdraw(segment, seen.frame, slot);
         }
         open.turn();
         self.provides_replies = true;
@@ -65,8 +66,9 @@ impl Transactions {
 
     /// Advertises the memory of a transaction whose segments have changed.
     fn advertise_again(&self, slot: Slot, peers: &mut Peers) {
-        for (index, (owner, frame, segment)) in self.slots[slot.index as usize].advertised().enumerate() {
-            peers.sides[owner].memory.advertise(segment, frame, slot, index as u32);
+        for (index, owner, seen, segment) in self.slots[slot.index as usize].advertised() {
+            let by = Advertisement { seen, after: None, follows_gap: false };
+            peers.sides[owner].memory.advertise(segment, by, slot, index);
         }
         peers.sides.iter_mut().for_each(|side| side.last = None);
     }

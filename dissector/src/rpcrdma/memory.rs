@@ -1,7 +1,8 @@
 //! The memory that one end has advertised in open transactions.
 
 use super::Slot;
-use crate::rdma::MemoryRange;
+use crate::rdma::{MemoryRange, Placement, Position, ReadRequest, Send};
+use crate::record::{REORDERING, Seen};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use core::ops::Range;
@@ -24,6 +25,77 @@ pub(super) struct Found {
     pub(super) frames: Range<u64>,
 }
 
+/// An operation on a byte of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// The memory that the operation names.
+    pub(crate) memory: MemoryRange,
+    /// The byte.
+    pub(crate) address: u64,
+    /// A packet of the operation.
+    pub(crate) seen: Seen,
+    /// Its position among the packets of the end that requested it, if known.
+    pub(crate) position: Option<Position>,
+}
+
+impl Access {
+    /// The first byte of an RDMA Write, or of the response to an RDMA Read (`reading`).
+    #[inline]
+    pub(super) fn of(placement: &Placement<'_>, reading: bool) -> Access {
+        let Placement { memory, address, seen, first, request, .. } = *placement;
+        Access { memory, address, seen, position: if reading { request } else { Some(first) } }
+    }
+
+    /// The first byte that an RDMA Read requests.
+    pub(super) fn requested(request: &ReadRequest) -> Access {
+        let ReadRequest { memory, seen, position, .. } = *request;
+        Access { memory, address: memory.address, seen, position: Some(position) }
+    }
+
+    /// The same operation on another byte.
+    pub(super) fn at(self, address: u64) -> Access {
+        Access { address, ..self }
+    }
+}
+
+/// The message that advertises memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Advertisement {
+    /// The packet that completes it.
+    pub(super) seen: Seen,
+    /// The last position of the other end that its sender acknowledged before. Nothing up to it is an
+    /// operation on the memory, unless the capture shows the acknowledgement too early.
+    pub(super) after: Option<Position>,
+    /// The capture may lack a message just before it, with the same memory.
+    pub(super) follows_gap: bool,
+}
+
+impl Advertisement {
+    /// Creates that of a Send. `sent` has the last acknowledged position of its sender, and `received`
+    /// that of the other end, each with the packet that acknowledged it.
+    pub(super) fn of(
+        send: &Send<'_>,
+        [sent, received]: [Option<(Position, Seen)>; 2],
+        follows_gap: bool,
+    ) -> Advertisement {
+        // Such a packet arrived late in the capture, and may have been sent before the acknowledgement.
+        let is_late = sent.is_some_and(|(position, seen)| {
+            send.last().distance(position) >= 0 && seen.frame < send.seen.frame
+        });
+        let before = received.filter(|(_, seen)| !is_late && seen.frame < send.first.frame);
+        Advertisement { seen: send.seen, after: before.map(|(position, _)| position), follows_gap }
+    }
+
+    /// Whether the operation was acknowledged before the message. Positions cannot be compared after a
+    /// long time.
+    #[inline]
+    fn is_later_than(&self, access: &Access) -> bool {
+        self.after.zip(access.position).is_some_and(|(after, position)| {
+            after.distance(position) <= 0 && access.seen.time.since(self.seen.time) <= REORDERING.0
+        })
+    }
+}
+
 /// Registered memory by R_Key, address and the frame that completed the message with the segment.
 ///
 /// A later transaction may register the same memory again before the operations of an earlier one are
@@ -31,12 +103,23 @@ pub(super) struct Found {
 /// calls may offer the same bytes to RDMA Reads, and a call whose reply the capture lacks stays open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
-    segments: BTreeMap<Key, (Target, u32)>,
+    segments: BTreeMap<Key, Advertised>,
     /// At least the length of the longest one in bytes.
     longest: u32,
+    /// Whether a message advertised memory.
+    is_used: bool,
 }
 
 type Key = (Rkey, u64, u64);
+
+/// A segment that is advertised.
+#[derive(Clone, Copy, Debug)]
+struct Advertised {
+    target: Target,
+    /// Length in bytes.
+    length: u32,
+    by: Advertisement,
+}
 
 impl Memory {
     /// The most segments examined for one that contains an address.
@@ -47,13 +130,20 @@ impl Memory {
         self.containing(rkey, address).next().is_some()
     }
 
-    /// Adds a segment that a message of this frame advertises.
-    pub(super) fn advertise(&mut self, segment: &Segment, frame: u64, slot: Slot, index: u32) {
+    /// Adds a segment that a message advertises.
+    pub(super) fn advertise(&mut self, segment: &Segment, by: Advertisement, slot: Slot, index: u32) {
         if segment.length > 0 {
-            let start = (segment.handle, segment.offset, frame);
-            self.segments.insert(start, (Target { slot, segment: index }, segment.length));
+            let start = (segment.handle, segment.offset, by.seen.frame);
+            let target = Target { slot, segment: index };
+            self.segments.insert(start, Advertised { target, length: segment.length, by });
             self.longest = self.longest.max(segment.length);
+            self.is_used = true;
         }
+    }
+
+    /// Whether a message has advertised memory.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used
     }
 
     /// Merges the memory of the same end from another table.
@@ -62,12 +152,13 @@ impl Memory {
             self.segments.entry(start).or_insert(segment);
         }
         self.longest = self.longest.max(other.longest);
+        self.is_used |= other.is_used;
     }
 
     /// Removes a segment of a transaction that a message of this frame advertised.
     pub(super) fn withdraw(&mut self, segment: &Segment, frame: u64, slot: Slot) {
         if let Entry::Occupied(found) = self.segments.entry((segment.handle, segment.offset, frame))
-            && found.get().0.slot == slot
+            && found.get().target.slot == slot
         {
             found.remove();
         }
@@ -81,9 +172,9 @@ impl Memory {
     pub(super) fn holders(&self, rkey: Rkey) -> impl Iterator<Item = Slot> {
         let mut segments = self.segments.range((rkey, 0, 0)..=(rkey, u64::MAX, u64::MAX)).peekable();
         core::iter::from_fn(move || {
-            let (&(_, address, _), &(mut last, _)) = segments.next()?;
-            while let Some((_, (next, _))) = segments.next_if(|((_, next, _), _)| *next == address) {
-                last = *next;
+            let (&(_, address, _), &Advertised { target: mut last, .. }) = segments.next()?;
+            while let Some((_, next)) = segments.next_if(|((_, next, _), _)| *next == address) {
+                last = next.target;
             }
             Some(last.slot)
         })
@@ -93,51 +184,77 @@ impl Memory {
     pub(super) fn overlapping(&self, segment: &Segment, slot: Slot) -> Option<Slot> {
         let (rkey, first) = (segment.handle, segment.offset);
         let last = first.saturating_add(u64::from(segment.length.checked_sub(1)?));
-        let before = self.containing(rkey, first).map(|(_, target, _)| target);
+        let before = self.containing(rkey, first).map(|(found, _)| found.target);
         let within =
-            self.segments.range((rkey, first, 0)..=(rkey, last, u64::MAX)).map(|(_, (target, _))| *target);
+            self.segments.range((rkey, first, 0)..=(rkey, last, u64::MAX)).map(|(_, found)| found.target);
         before.chain(within.take(Self::MOST)).map(|target| target.slot).find(|found| *found != slot)
     }
 
     /// Bytes of heap memory that a clone needs, if the nodes of the tree are three quarters full.
     pub(super) fn footprint(&self) -> usize {
-        self.segments.len() * size_of::<(Key, (Target, u32))>() * 4 / 3
+        self.segments.len() * size_of::<(Key, Advertised)>() * 4 / 3
     }
 
-    /// The segments that contain an address, each with the frame that advertised it and its end.
-    fn containing(&self, rkey: Rkey, address: u64) -> impl Iterator<Item = (u64, Target, u128)> {
+    /// The segments that contain an address, each with its end.
+    fn containing(&self, rkey: Rkey, address: u64) -> impl Iterator<Item = (&Advertised, u128)> {
         let before = self.segments.range((rkey, 0, 0)..=(rkey, address, u64::MAX)).rev().take(Self::MOST);
         let near = before.take_while(move |((_, start, _), _)| address - start < u64::from(self.longest));
-        near.filter(move |((_, start, _), (_, length))| address - start < u64::from(*length)).map(
-            |((_, start, since), (target, length))| {
-                (*since, *target, u128::from(*start) + u128::from(*length))
-            },
-        )
+        near.filter(move |((_, start, _), found)| address - start < u64::from(found.length))
+            .map(|((_, start, _), found)| (found, u128::from(*start) + u128::from(found.length)))
     }
 
-    /// The segment that contains `address`, for an operation of this frame on `memory`: one that
-    /// contains the rest of the operation before another, then the last one that was advertised before
-    /// it, or else the first one.
-    pub(super) fn find(&self, memory: MemoryRange, address: u64, frame: u64) -> Option<Found> {
+    /// Whether all segments that contain the byte of an operation are too late for it, because the
+    /// capture lacks the call that advertised the same memory before.
+    pub(super) fn is_uncertain(&self, access: &Access) -> bool {
+        self.advertises(access.memory.rkey, access.address) && self.find(access).is_none()
+    }
+
+    /// The segment that contains the byte of an operation: one whose message was sent before it, then
+    /// one that contains the rest of the operation, then the last one that was advertised before it, or
+    /// else the first one.
+    pub(super) fn find(&self, access: &Access) -> Option<Found> {
+        let Access { memory, address, seen, .. } = *access;
         let end = u128::from(memory.address) + u128::from(memory.length);
-        let containing = || self.containing(memory.rkey, address);
-        let rank = |(since, _, segment_end): &(u64, Target, u128)| {
-            let recency = if *since > frame { u64::MAX - since } else { *since };
-            (*segment_end >= end, *since <= frame, recency)
+        let since = |found: &Advertised| found.by.seen.frame;
+        let may_be = |found: &Advertised| !found.by.follows_gap || !found.by.is_later_than(access);
+        let containing = || self.containing(memory.rkey, address).filter(move |(found, _)| may_be(found));
+        let rank = |(found, segment_end): &(&Advertised, u128)| {
+            let is_before = since(found) <= seen.frame;
+            let recency = if is_before { since(found) } else { u64::MAX - since(found) };
+            (!found.by.is_later_than(access), *segment_end >= end, is_before, recency)
         };
-        let (since, target, _) = containing().max_by_key(rank)?;
-        let next = containing().map(|(next, ..)| next).filter(|next| *next > frame.max(since)).min();
-        let from = if since > frame { 0 } else { since };
-        Some(Found { target, frames: from..next.unwrap_or(u64::MAX) })
+        let (found, _) = containing().max_by_key(rank)?;
+        let since_found = since(found);
+        let others = || containing().map(|(other, _)| since(other));
+        if others().any(|other| (since_found + 1..=seen.frame).contains(&other)) {
+            // The next operation may belong to the later one.
+            return Some(Found { target: found.target, frames: seen.frame..seen.frame + 1 });
+        }
+        let next = others().filter(|next| *next > seen.frame.max(since_found)).min();
+        let from = if since_found > seen.frame { 0 } else { since_found };
+        Some(Found { target: found.target, frames: from..next.unwrap_or(u64::MAX) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Time;
+    use rdmascope_wire::psn::Psn;
 
     fn segment(handle: u32, offset: u64, length: u32) -> Segment {
         Segment { handle: Rkey(handle), length, offset }
+    }
+
+    /// A message that this packet completes.
+    fn by(frame: u64) -> Advertisement {
+        Advertisement { seen: Seen { frame, time: Time(0) }, after: None, follows_gap: false }
+    }
+
+    /// An operation in this packet on some bytes.
+    fn access(rkey: u32, (address, length): (u64, u32), frame: u64) -> Access {
+        let memory = MemoryRange { rkey: Rkey(rkey), address, length };
+        Access { memory, address, seen: Seen { frame, time: Time(0) }, position: None }
     }
 
     #[test]
@@ -145,11 +262,10 @@ mod tests {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let region = segment(7, 0x1000, 0x100);
         let mut memory = Memory::default();
-        memory.advertise(&region, 10, first, 0);
-        memory.advertise(&region, 20, second, 3);
+        memory.advertise(&region, by(10), first, 0);
+        memory.advertise(&region, by(20), second, 3);
         let find = |memory: &Memory, rkey, address, frame| {
-            let range = MemoryRange { rkey: Rkey(rkey), address, length: 1 };
-            let Found { target, frames } = memory.find(range, address, frame)?;
+            let Found { target, frames } = memory.find(&access(rkey, (address, 1), frame))?;
             Some((target.slot, target.segment, frames))
         };
         for (frame, found) in [
@@ -170,14 +286,41 @@ mod tests {
         assert_eq!(find(&memory, 7, 0x1000, 20), None);
     }
 
+    /// The caller acknowledged operations before its next call, but the capture shows them after it.
+    #[test]
+    fn operation_acknowledged_before_a_call_is_not_for_it() {
+        let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
+        let region = segment(7, 0x1000, 0x100);
+        let of = |memory: &Memory, psn, nanoseconds| {
+            let seen = Seen { frame: 21, time: Time(nanoseconds) };
+            let position = Some(Position::new(Psn::new(psn)));
+            let access = Access { seen, position, ..access(7, (0x1000, 4), 21) };
+            (memory.find(&access).map(|found| found.target.slot), memory.is_uncertain(&access))
+        };
+        for follows_gap in [false, true] {
+            let after = Some(Position::new(Psn::new(500)));
+            let mut memory = Memory::default();
+            memory.advertise(&region, by(10), first, 0);
+            memory.advertise(&region, Advertisement { after, follows_gap, ..by(20) }, second, 0);
+            for (psn, nanoseconds, found) in
+                [(499, 0, first), (500, 2_000_000, first), (500, 2_000_001, second), (501, 0, second)]
+            {
+                assert_eq!(of(&memory, psn, nanoseconds), (Some(found), false), "{psn} {nanoseconds}");
+            }
+            memory.withdraw(&region, 10, first);
+            assert_eq!(of(&memory, 500, 0), (Some(second).filter(|_| !follows_gap), follows_gap));
+            assert_eq!(of(&memory, 501, 0), (Some(second), false));
+        }
+    }
+
     /// A call offers a part of the memory of another. An operation belongs to the segment that contains
     /// all of it, and to the later call if both do.
     #[test]
     fn overlapping_segments_are_found_by_extent() {
         let [whole, part] = [0, 1].map(|index| Slot { index, generation: 1 });
         let mut memory = Memory::default();
-        memory.advertise(&segment(7, 0x1000, 0x1000), 10, whole, 0);
-        memory.advertise(&segment(7, 0x1100, 0x100), 20, part, 0);
+        memory.advertise(&segment(7, 0x1000, 0x1000), by(10), whole, 0);
+        memory.advertise(&segment(7, 0x1100, 0x100), by(20), part, 0);
         for (address, length, frame, found) in [
             (0x1000, 0x100, 30, Some(whole)),
             (0x1100, 0x100, 30, Some(part)),
@@ -187,8 +330,7 @@ mod tests {
             (0x1f00, 0x200, 30, Some(whole)),
             (0x2000, 1, 30, None),
         ] {
-            let range = MemoryRange { rkey: Rkey(7), address, length };
-            let slot = memory.find(range, address, frame).map(|found| found.target.slot);
+            let slot = memory.find(&access(7, (address, length), frame)).map(|found| found.target.slot);
             assert_eq!(slot, found, "{address:#x} {length:#x} {frame}");
         }
         assert_eq!(memory.overlapping(&segment(7, 0x1300, 1), part), Some(whole));
@@ -199,10 +341,10 @@ mod tests {
     fn empty_segment_is_not_memory() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let mut memory = Memory::default();
-        memory.advertise(&segment(7, 0x1000, 0x100), 1, first, 0);
-        memory.advertise(&segment(7, 0x1000, 0), 2, second, 0);
-        let range = MemoryRange { rkey: Rkey(7), address: 0x1000, length: 1 };
-        assert_eq!(memory.find(range, 0x1000, 2).map(|found| found.target.slot), Some(first));
+        memory.advertise(&segment(7, 0x1000, 0x100), by(1), first, 0);
+        memory.advertise(&segment(7, 0x1000, 0), by(2), second, 0);
+        let found = memory.find(&access(7, (0x1000, 1), 2));
+        assert_eq!(found.map(|found| found.target.slot), Some(first));
         assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [first]);
     }
 
@@ -210,7 +352,7 @@ mod tests {
     fn overlap_with_other_transaction_is_found() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
         let mut memory = Memory::default();
-        memory.advertise(&segment(7, 0x1000, 0x100), 1, first, 0);
+        memory.advertise(&segment(7, 0x1000, 0x100), by(1), first, 0);
         for (handle, offset, length, found) in [
             (7, 0x1000, 0x100, true),
             (7, 0x10ff, 1, true),
@@ -234,7 +376,7 @@ mod tests {
     fn region_past_end_of_address_space_is_advertised() {
         let slot = Slot { index: 0, generation: 1 };
         let mut memory = Memory::default();
-        memory.advertise(&segment(1, u64::MAX - 1, 100), 1, slot, 0);
+        memory.advertise(&segment(1, u64::MAX - 1, 100), by(1), slot, 0);
         assert!(memory.advertises(Rkey(1), u64::MAX));
     }
 }

@@ -58,11 +58,7 @@ impl Transactions {
             if self.observe == Observe::All {
                 self.observe_shared(slot, from, peers, report);
             }
-            let open = &mut self.slots[slot.index as usize];
-            for (index, placed) in open.segments.iter().enumerate() {
-                peers.sides[from].memory.advertise(&placed.segment, send.seen.frame, slot, index as u32);
-            }
-            peers.sides[from].last = None;
+            peers.advertise(from, send, (slot, 0), &self.slots[slot.index as usize].segments);
         }
 
         let open = &mut self.slots[slot.index as usize];
@@ -132,10 +128,7 @@ impl Transactions {
                 &message.read_chunks[index].segments,
                 true,
             );
-            for (index, placed) in open.segments.iter().enumerate().skip(first) {
-                peers.sides[from].memory.advertise(&placed.segment, send.seen.frame, slot, index as u32);
-            }
-            peers.sides[from].last = None;
+            peers.advertise(from, send, (slot, first), &open.segments);
         }
 
         open.transaction.error = header.error;

@@ -1,6 +1,6 @@
 //! Observations of messages, for the judge.
 
-use super::memory::Found;
+use super::memory::{Access, Found};
 use super::open::Open;
 use super::{Kind, Peers, Slot, Transactions};
 use crate::connection::Route;
@@ -130,8 +130,11 @@ impl Transactions {
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
-        let allowed = self.allowed_memory(from.other(), seen, (reading, memory), peers);
-        if let Err((address, mismatch)) = allowed {
+        let access = Access { memory, address: memory.address, seen, position: Some(position) };
+        let allowed = self.allowed_memory(from.other(), reading, &access, peers);
+        if let Err((address, mismatch)) = allowed
+            && !peers.sides[from.other()].memory.is_uncertain(&access)
+        {
             peers.observe(
                 Observed::Unmatched(Unmatched { from, seen, position, reading, memory, address, mismatch }),
                 report,
@@ -149,20 +152,20 @@ impl Transactions {
     pub(crate) fn allowed_memory(
         &self,
         owner: End,
-        seen: Seen,
-        (reading, memory): (bool, MemoryRange),
+        reading: bool,
+        access: &Access,
         peers: &Peers,
     ) -> Result<Option<(Seen, bool)>, (u64, Mismatch)> {
-        match self.mismatch(owner, (seen, reading), memory, peers) {
+        match self.mismatch(owner, reading, access, peers) {
             Some(mismatch) => Err(mismatch),
-            None => Ok(self.advertised(owner, memory, seen, peers)),
+            None => Ok(self.advertised(owner, access, peers)),
         }
     }
 
-    /// The packet that completed the message by which end `owner` advertised this memory, and whether
-    /// that message is a reply. `seen` is a packet of an operation on it.
-    fn advertised(&self, owner: End, memory: MemoryRange, seen: Seen, peers: &Peers) -> Option<(Seen, bool)> {
-        let Found { target, .. } = self.target(peers, owner, (memory, memory.address), seen)?;
+    /// The packet that completed the message by which end `owner` advertised the memory of an
+    /// operation, and whether that message is a reply.
+    fn advertised(&self, owner: End, access: &Access, peers: &Peers) -> Option<(Seen, bool)> {
+        let Found { target, .. } = self.target(peers, owner, access)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;
         let Transaction { call, reply, .. } = &open.transaction;
@@ -173,15 +176,9 @@ impl Transactions {
     /// The first byte of an operation on memory of end `owner` that was not advertised for it, and
     /// the reason.
     #[inline]
-    fn mismatch(
-        &self,
-        owner: End,
-        (seen, reading): (Seen, bool),
-        memory: MemoryRange,
-        peers: &Peers,
-    ) -> Option<(u64, Mismatch)> {
-        let start = memory.address;
-        let Some(Found { target, .. }) = self.target(peers, owner, (memory, start), seen) else {
+    fn mismatch(&self, owner: End, reading: bool, access: &Access, peers: &Peers) -> Option<(u64, Mismatch)> {
+        let Access { memory, address: start, seen, .. } = *access;
+        let Some(Found { target, .. }) = self.target(peers, owner, access) else {
             return Some((start, Mismatch::Unadvertised));
         };
         let open = self.slots.get(target.slot.index as usize)?;
@@ -191,21 +188,22 @@ impl Transactions {
         if let Some((_, revoked)) = peers.revoked.iter().find(is_revoked) {
             return Some((start, Mismatch::Invalidated(*revoked)));
         }
-        if !open.is_for(target.segment as usize, reading) {
-            // The same memory may have been advertised before, in a call that the capture lacks.
-            let advertised = self.advertised(owner, memory, seen, peers);
-            let is_later = advertised.is_some_and(|(message, _)| message.frame > seen.frame);
-            let mismatch = if is_later { Mismatch::Unadvertised } else { Mismatch::OtherWay(advertiser) };
-            return Some((start, mismatch));
-        }
         let segment = open.segments.get(target.segment as usize)?.segment;
         let inside = u64::from(segment.length) - start.wrapping_sub(segment.offset);
-        if u64::from(memory.length) <= inside {
+        let (end, found) = if !open.is_for(target.segment as usize, reading) {
+            (u128::from(start), Mismatch::OtherWay(advertiser))
+        } else if u64::from(memory.length) <= inside {
             return None;
+        } else {
+            let end = u128::from(start) + u128::from(inside);
+            (self.end_of_memory(owner, reading, access, end, peers)?, Mismatch::PastEnd(advertiser))
+        };
+        // The same memory may have been advertised before, in a call that the capture lacks.
+        let advertised = self.advertised(owner, access, peers);
+        match advertised.is_some_and(|(message, _)| message.frame > seen.frame) {
+            true => Some((start, Mismatch::Unadvertised)),
+            false => Some((end as u64, found)),
         }
-        let end = u128::from(start) + u128::from(inside);
-        let address = self.end_of_memory(owner, (seen, reading), memory, end, peers)?;
-        Some((address as u64, Mismatch::PastEnd(advertiser)))
     }
 
     /// The address at which the advertised memory ends, if the operation extends beyond it.
@@ -214,20 +212,20 @@ impl Transactions {
     fn end_of_memory(
         &self,
         owner: End,
-        (seen, reading): (Seen, bool),
-        memory: MemoryRange,
+        reading: bool,
+        access: &Access,
         mut address: u128,
         peers: &Peers,
     ) -> Option<u128> {
         /// The most adjacent segments examined. Beyond them the operation counts as correct.
         const MOST: usize = 256;
-        let end = u128::from(memory.address) + u128::from(memory.length);
+        let end = u128::from(access.memory.address) + u128::from(access.memory.length);
         for _ in 0..MOST {
             if address >= end {
                 return None;
             }
             let of_owner = &peers.sides[owner].memory;
-            let found = u64::try_from(address).ok().and_then(|at| of_owner.find(memory, at, seen.frame));
+            let found = u64::try_from(address).ok().and_then(|at| of_owner.find(&access.at(at)));
             let next = found.and_then(|Found { target, .. }| {
                 let open = self.slots.get(target.slot.index as usize)?;
                 open.is_for(target.segment as usize, reading).then_some(())?;

@@ -316,13 +316,14 @@ impl Open {
         Ok(Moved::Message(grow))
     }
 
-    /// The segments, each with its owner and the frame of the message that advertised it.
-    pub(super) fn advertised(&self) -> impl Iterator<Item = (End, u64, &Segment)> {
+    /// The segments that a message advertised: the index of each, its owner, and the packet that
+    /// completed the message.
+    pub(super) fn advertised(&self) -> impl Iterator<Item = (u32, End, Seen, &Segment)> {
         let Transaction { call, reply, .. } = &self.transaction;
-        self.segments.iter().map(move |placed| {
+        self.segments.iter().zip(0..).filter_map(move |(placed, index)| {
             let (owner, message) =
                 if placed.of_reply { (self.caller.other(), reply) } else { (self.caller, call) };
-            (owner, message.as_ref().map_or(0, |message| message.seen.frame), &placed.segment)
+            Some((index, owner, message.as_ref()?.seen, &placed.segment))
         })
     }
 

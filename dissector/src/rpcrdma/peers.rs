@@ -1,13 +1,13 @@
 //! The two ends of a connection at the RPC-over-RDMA level.
 
-use super::memory::Found;
+use super::memory::{Advertisement, Found};
 use super::{BuildHasher, Memory, Slot};
 use crate::connection::{ConnectionId, FlowKey, Route};
 use crate::observation::{HalfFlow, Revoked};
 use crate::protocol::Protocol;
-use crate::rdma::{End, Flight};
-use crate::record::{Seen, Time};
-use crate::transaction::Direction;
+use crate::rdma::{End, Flight, Position, Send};
+use crate::record::{REORDERING, Seen, Time};
+use crate::transaction::{Direction, Placed};
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
 use core::num::NonZeroU32;
@@ -102,9 +102,12 @@ pub(crate) struct Peers {
     pub unseen: u64,
     /// The longest latency so far, in nanoseconds.
     pub(super) slowest: u64,
-    /// How far the capture covers the packets of each end. Updated only if observations are
-    /// enabled.
+    /// How far the capture covers the packets of each end. Without observations, it has only the
+    /// acknowledged positions.
     pub half_flows: [HalfFlow; 2],
+    /// The latest acknowledged positions of each end, and the packets that acknowledged them. Kept only
+    /// while messages wait.
+    pub(super) acknowledged: [VecDeque<(Position, Seen)>; 2],
     /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
     /// Kept only if all observations are enabled.
     pub(super) revoked: VecDeque<(Slot, Revoked)>,
@@ -117,6 +120,54 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// The last position of an end that was acknowledged before a packet, and the packet that
+    /// acknowledged it.
+    fn acknowledged_before(&self, end: End, packet: Seen) -> Option<(Position, Seen)> {
+        let is_before = |(_, seen): &(Position, Seen)| seen.frame < packet.frame;
+        let now = self.half_flows[end].acknowledged.filter(is_before);
+        now.or_else(|| self.acknowledged[end].iter().rev().copied().find(is_before))
+    }
+
+    /// Notes what is acknowledged, because messages wait.
+    #[cold]
+    pub(crate) fn note_acknowledged(&mut self) {
+        /// Limit for each end.
+        const MOST: usize = 256;
+        for (known, half_flow) in self.acknowledged.iter_mut().zip(&self.half_flows) {
+            if let Some(new) = half_flow.acknowledged.filter(|new| known.back() != Some(new)) {
+                if known.len() == MOST {
+                    known.pop_front();
+                }
+                known.push_back(new);
+            }
+        }
+    }
+
+    /// Forgets what was acknowledged, because no message waits.
+    #[inline]
+    pub(crate) fn forget_acknowledged(&mut self) {
+        self.acknowledged.iter_mut().for_each(VecDeque::clear);
+    }
+
+    /// Adds the segments of a transaction from the index `first` on, which a Send of end `from`
+    /// advertises.
+    pub(super) fn advertise(
+        &mut self,
+        from: End,
+        send: &Send<'_>,
+        (slot, first): (Slot, usize),
+        segments: &[Placed],
+    ) {
+        let acknowledged = [from, from.other()].map(|end| self.acknowledged_before(end, send.first));
+        let side = &mut self.sides[from];
+        let follows_gap = !side.memory.is_used() || send.seen.time.since(self.missing_since) <= REORDERING.0;
+        let by = Advertisement::of(send, acknowledged, follows_gap);
+        for (index, placed) in segments.iter().enumerate().skip(first) {
+            side.memory.advertise(&placed.segment, by, slot, index as u32);
+        }
+        side.last = None;
+    }
+
     /// Creates the state of a connection without messages.
     pub(crate) fn new(session: u32) -> Peers {
         Peers {
@@ -138,6 +189,7 @@ impl Peers {
             unseen: 0,
             slowest: 0,
             half_flows: Default::default(),
+            acknowledged: Default::default(),
             revoked: VecDeque::new(),
             operations: VecDeque::new(),
             reported: [0; 2],
@@ -171,7 +223,9 @@ impl Peers {
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
         let operations = self.operations.len() * size_of::<(u64, Option<(Seen, bool)>)>();
-        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + operations
+        let acknowledged = self.acknowledged.iter().map(VecDeque::len).sum::<usize>();
+        let acknowledged = acknowledged * size_of::<(Position, Seen)>();
+        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + operations + acknowledged
     }
 
     /// The time up to `now` in which end `responder` may have waited for the network instead of

@@ -3,12 +3,11 @@
 //! The memory belongs to the transaction that advertised it. If the capture lacks its call, it
 //! belongs to the transaction whose reply returns the memory.
 
-use super::memory::{Found, Target};
+use super::memory::{Access, Found, Target};
 use super::open::{self, saturate};
 use super::{Peers, Slot, Transactions};
 use crate::event::{Event, Eviction, Report};
 use crate::rdma::{End, MemoryRange, Placement, ReadRequest};
-use crate::record::Seen;
 use crate::transaction::{Message, Part};
 use rdmascope_wire::rpcrdma::Segment;
 
@@ -26,9 +25,10 @@ impl Transactions {
     /// Notes an RDMA Read request for memory of end `owner`.
     pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
         let MemoryRange { mut address, mut length, .. } = request.memory;
+        let access = Access::requested(request);
         // It may continue in the next segment under the same handle.
         for nth in 0..MOST_SEGMENTS {
-            let found = self.target(peers, owner, (request.memory, address), request.seen);
+            let found = self.target(peers, owner, &access.at(address));
             let Some(Found { target, .. }) = found else { return };
             let Some(open) = self.find(target.slot) else { return };
             if !open.is_for(target.segment as usize, true) {
@@ -65,8 +65,7 @@ impl Transactions {
         peers: &mut Peers,
         report: &mut Report<'_>,
     ) -> bool {
-        let memory = (placement.memory, placement.address);
-        let Some(found) = self.target(peers, owner, memory, placement.seen) else {
+        let Some(found) = self.target(peers, owner, &Access::of(placement, reading)) else {
             return false;
         };
         let target = found.target;
@@ -144,7 +143,7 @@ impl Transactions {
             }
             is_first = false;
             rest = after;
-            let next = self.target(peers, owner, (rest.memory, rest.address), rest.seen);
+            let next = self.target(peers, owner, &Access::of(&rest, reading));
             let Some(Found { target, .. }) = next else { return true };
             let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
             inside = open.inside(target.segment as usize, rest.address).min(rest.length);
@@ -185,16 +184,10 @@ impl Transactions {
         core::mem::take(&mut self.claimed)
     }
 
-    /// The segment of end `owner` that contains an address, for an operation in this packet on this
-    /// memory.
+    /// The segment of end `owner` that contains the byte of an operation.
     #[inline]
-    pub(super) fn target(
-        &self,
-        peers: &Peers,
-        owner: End,
-        (memory, address): (MemoryRange, u64),
-        seen: Seen,
-    ) -> Option<Found> {
+    pub(super) fn target(&self, peers: &Peers, owner: End, access: &Access) -> Option<Found> {
+        let Access { memory, address, seen, .. } = *access;
         if let Some(last) = &peers.sides[owner].last
             && last.frames.contains(&seen.frame)
             && let Target { slot, segment } = last.target
@@ -206,7 +199,7 @@ impl Transactions {
         {
             return Some(last.clone());
         }
-        let found = peers.sides[owner].memory.find(memory, address, seen.frame)?;
+        let found = peers.sides[owner].memory.find(access)?;
         let precedes = found.frames.start == 0;
         (!precedes || !self.begins_after(found.target.slot, seen)).then_some(found)
     }

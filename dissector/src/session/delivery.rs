@@ -5,7 +5,7 @@ use crate::event::{Event, Eviction, Report};
 use crate::observation::{Faulty, Missing, Observed, Refused, Repeated};
 use crate::rdma::{Delivery, End, Fault, Operation, Piece, Placement, Position, Repetition};
 use crate::record::Seen;
-use crate::rpcrdma::{Kind, Peers, Transactions, is_request_for};
+use crate::rpcrdma::{Access, Kind, Peers, Transactions, is_request_for};
 
 impl Session {
     /// Delivers waiting entries that are no longer early, or that have waited long enough by `now`
@@ -17,9 +17,7 @@ impl Session {
         report: &mut Report<'_>,
     ) {
         loop {
-            if transactions.observes() {
-                self.note_half_flows();
-            }
+            self.note_half_flows(transactions);
             let Session { peers, ends, .. } = self;
             let ready = End::BOTH.into_iter().find_map(|side| {
                 let mut early = core::mem::take(&mut ends[side].early);
@@ -242,9 +240,12 @@ fn deliver(
                 || request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame));
             let is_operation = operation.is_some() || named.is_some() || waits();
             let of_request = request.unwrap_or(seen);
-            let named = named.map(|(operation, memory)| (operation == Operation::ReadRequest, memory));
-            let allowed =
-                || named.and_then(|named| transactions.allowed_memory(from, of_request, named, peers).ok());
+            let allowed = || {
+                let (operation, memory) = named?;
+                let access = Access { memory, address: memory.address, seen: of_request, position: None };
+                let reading = operation == Operation::ReadRequest;
+                transactions.allowed_memory(from, reading, &access, peers).ok()
+            };
             let advertised = operation.or_else(allowed).flatten();
             let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);

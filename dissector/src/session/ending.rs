@@ -73,7 +73,7 @@ impl Session {
             false => over.unwrap_or(transactions.now),
         };
         if transactions.observes() {
-            self.note_half_flows();
+            self.note_half_flows(transactions);
             self.observe_ending(captured, report);
         }
         let hidden = End::BOTH.map(|from| self.hidden(from));

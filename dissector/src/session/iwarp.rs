@@ -68,9 +68,7 @@ impl Session {
     ) {
         self.span.1 = self.span.1.max(seen.time);
         self.recent = true;
-        if transactions.observes() {
-            self.note_half_flows();
-        }
+        self.note_half_flows(transactions);
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
         counts.bytes += u64::from(segment.payload_length);
