@@ -119,6 +119,7 @@ impl Export {
             #[cfg(feature = "parquet")]
             Form::Parquet(parquet) => {
                 paths.read(&parquet.input.files);
+                paths.read(parquet.input.with.others());
                 &parquet.output
             }
             Form::Pcapng(pcapng) => {

@@ -54,7 +54,7 @@ pub(crate) struct Input {
     pub(crate) quiet: bool,
     /// A copy of standard input, for commands that read it more than once.
     #[arg(skip)]
-    pub(crate) spool: Option<Spool>,
+    pub(crate) spool: Option<Arc<Spool>>,
     /// The capture points of `with`, once their clocks are aligned.
     #[arg(skip)]
     pub(crate) joint: OnceLock<Arc<JoinedCaptures>>,
@@ -87,13 +87,10 @@ impl Input {
     /// The arguments with which another command reads the same capture; `None` for standard input,
     /// names that cannot be printed, and many files.
     fn arguments(&self) -> Option<String> {
-        let Ports { port, vxlan_port } = self.ports;
         let with = |other: &PathBuf| Some(format!("--with {}", arguments(slice::from_ref(other))?));
         let mut words = vec![arguments(&self.files)?];
         words.extend(self.with.others().iter().map(with).collect::<Option<Vec<_>>>()?);
-        words.extend((port != frame::Config::default().port).then(|| format!("--port {port}")));
-        words.extend(vxlan_port.map(|port| format!("--vxlan-port {port}")));
-        Some(words.join(" "))
+        Some(words.join(" ") + &self.options())
     }
 
     /// The options with which another command reads files in the same way, each after a space.
@@ -127,7 +124,7 @@ impl Input {
     /// A copy that can be read more than once. Errors are those of [`Input::keep`].
     pub(crate) fn twice(&self) -> anyhow::Result<Input> {
         let mut input = self.of(self.files.clone());
-        (input.with, input.joint) = (self.with.clone(), self.joint.clone());
+        (input.with, input.joint, input.spool) = (self.with.clone(), self.joint.clone(), self.spool.clone());
         input.keep()?;
         Ok(input)
     }
@@ -160,7 +157,7 @@ impl Input {
         for path in &self.files {
             if path == Path::new("-") {
                 if self.spool.is_none() {
-                    self.spool = Some(Spool::new(&interrupt::INPUTS)?);
+                    self.spool = Some(Arc::new(Spool::new(&interrupt::INPUTS)?));
                 }
             } else if is_pipe(path) {
                 anyhow::bail!(
@@ -313,7 +310,7 @@ impl Opened {
             return Ok(Opened::Ring(Ring::open(&input.files)?));
         }
         let files = joint.map_or(&input.files, |joint| &joint.files);
-        let mut files = Files::open(files, input.spool.as_ref(), &interrupt::INPUTS)?;
+        let mut files = Files::open(files, input.spool.as_deref(), &interrupt::INPUTS)?;
         if let Some(joint) = joint {
             joint.tie(&mut files);
         }

@@ -22,7 +22,7 @@ pub(crate) struct Output {
 pub(crate) enum Format {
     /// Text in columns
     Text,
-    /// One JSON object per line; docs/json.md describes them
+    /// One JSON object per line; docs/json.md describes them, and docs/peer.md those of `peer`
     Jsonl,
 }
 

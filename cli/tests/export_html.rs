@@ -28,6 +28,22 @@ fn file_and_standard_input_give_the_same_page() {
     assert_eq!(text(&piped.stdout), page.replace(&capture, "standard input"));
 }
 
+/// A filter reads standard input once more than the export does.
+#[test]
+fn filters_apply_to_standard_input() {
+    let capture = sample("nfs3-basic.pcap");
+    let bytes = std::fs::read(&capture).expect("the sample is there");
+    let export = |form: &str, file: &str| {
+        let arguments = ["export", form, file, "--operation", "READ", "--output", "-"];
+        let output = with_input(&arguments, if file == "-" { &bytes } else { b"" });
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{form} {file}");
+        output.stdout
+    };
+    let (page, piped) = (export("html", &capture), export("html", "-"));
+    assert!(text(&piped) == text(&page).replace(&capture, "standard input"), "the pages are the same");
+    assert!(!export("pcapng", "-").is_empty());
+}
+
 /// A later connection between the same queue pairs, with the same PSNs and XIDs, is a separate
 /// connection.
 #[test]

@@ -5,7 +5,7 @@
 mod binary;
 mod planted;
 
-use binary::{folder, lines, refused, root, run, sample, text, with_input};
+use binary::{Temporary, folder, lines, refused, root, run, sample, text, with_input};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use rdmascope_tests::{mutate, pcap, samples};
@@ -339,6 +339,26 @@ fn rows_match_json_lines() {
     let mut tables = TABLES;
     tables.sort_unstable();
     assert_eq!(entries, tables, "no other files are left");
+}
+
+/// The sandbox allows reading the captures of other capture points.
+#[test]
+fn other_capture_points_are_read() {
+    let other = Temporary::new(
+        "parquet-with.pcap",
+        &std::fs::read(sample("nfs4.1-basic.pcap")).expect("the sample is there"),
+    );
+    let folder = Folder::new("with");
+    let output = run(&[
+        "export",
+        "parquet",
+        &sample("nfs4.1-basic.pcap"),
+        "--with",
+        other.path(),
+        "--output",
+        folder.path(),
+    ]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
 }
 
 /// Two sessions without their connects: connections are numbered in packet order.

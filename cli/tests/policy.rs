@@ -398,8 +398,8 @@ fn junit_report_conforms_to_the_schema() {
     assert_eq!(names, [V3, "a<b>&\"c\".pcap", V41]);
     let rules = json_lines(text(&run(&["check", "--rules", "--format", "jsonl"]).stdout));
     for suite in &suites {
-        // One case per rule, one for the capture, and two for the policy.
-        assert_eq!(suite.children.len(), rules.len() + 3);
+        // One case per rule, one for the capture, one for its events, and two for the policy.
+        assert_eq!(suite.children.len(), rules.len() + 4);
         for rule in &rules {
             let [id, subject] = ["rule", "subject"].map(|key| rule[key].as_str().expect("text"));
             let case = case(suite, &subject.to_ascii_lowercase().replace(' ', "-"), id);
@@ -412,6 +412,14 @@ fn junit_report_conforms_to_the_schema() {
         assert!(expired.text.ends_with("expired after 2020-01-01 (<&\"' \\u{1b})"), "{expired:?}");
         assert_eq!(case(suite, "policy", "require connections").children[0].name, "system-out");
     }
+    // It fails if the exit status does.
+    let outage = sample("iwarp-reconnect.pcap");
+    let lost = folder.check(&[&outage, "--no-policy", "--allow", RULE, "--format", "junit"]);
+    assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
+    let failures = text(&lost.stdout).matches("<failure ").count();
+    assert_eq!(failures, 1, "{}", text(&lost.stdout));
+    assert!(text(&lost.stdout).contains("message=\"3.3 s without service on 1 connection"));
+
     // Allowed findings fail nothing, and are shown.
     let allowed = folder.check(&[V3, "--no-policy", "--allow", RULE, "--format", "junit"]);
     assert_eq!(allowed.status.code(), Some(0));

@@ -143,6 +143,15 @@ impl Call {
         end.map_or(0, |end| end.since(self.seen.time))
     }
 
+    /// Whether it may be the other call, sent again on a later connection.
+    pub(super) fn may_repeat(&self, other: &Call) -> bool {
+        let is_known = |call: &Call| !matches!(call.label, Label::Unknown | Label::CutAfter(_));
+        self.xid == other.xid
+            && (!is_known(self)
+                || !is_known(other)
+                || (self.protocol, self.label) == (other.protocol, other.label))
+    }
+
     /// Whether it waited although a call that was sent much later has its reply. Such a wait is no
     /// loss of service.
     pub(super) fn is_passed(&self, answered: Option<Time>) -> bool {

@@ -78,6 +78,13 @@ impl Known<'_> {
         (self.summary.requester, self.summary.responder, self.network)
     }
 
+    /// The calls that an earlier connection left without a reply, and that were sent again on this one.
+    pub(super) fn repeats<'a>(&'a self, before: &'a Known<'_>) -> impl Iterator<Item = &'a Call> {
+        // The capture may lack the replies to others.
+        let left = || before.history.unanswered.iter().filter(|call| call.until.is_some());
+        self.history.calls.iter().filter(move |call| left().any(|other| call.may_repeat(other)))
+    }
+
     /// Whether it was established, not only requested.
     pub(super) fn was_established(&self) -> bool {
         matches!(self.summary.state, State::Open | State::Closed)

@@ -362,15 +362,7 @@ fn retried(one: &Known<'_>, end: Time, report: &mut dyn FnMut(SessionEvent)) {
 
 /// Reports calls that were sent again on the next connection.
 fn replayed(before: &Known<'_>, one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) {
-    // The capture may lack the replies to others.
-    let left = || before.history.unanswered.iter().filter(|call| call.until.is_some());
-    let mut calls: Vec<_> = one
-        .history
-        .calls
-        .iter()
-        .filter(|call| left().any(|other| other.xid == call.xid))
-        .map(|call| call.seen)
-        .collect();
+    let mut calls: Vec<_> = one.repeats(before).map(|call| call.seen).collect();
     calls.sort_unstable_by_key(|seen| (seen.time, seen.frame));
     let (Some(first), Some(last)) = (calls.first(), calls.last()) else { return };
     let count = calls.len() as u64;

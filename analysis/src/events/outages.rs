@@ -143,6 +143,16 @@ impl Story<'_> {
             }
             add(&mut wait, self.waiting(one), at);
             next = one.after;
+            if let Some(next) = next
+                && let Some(asked) = wait.as_ref().and_then(|wait| self.gave_up(wait, one, &self.known[next]))
+                && let Some(wait) = wait.take()
+            {
+                self.report(
+                    &wait,
+                    Until::Reached(Reached { time: asked, is_live: false, ..self.reached }),
+                    report,
+                );
+            }
             let steps = next.map_or(self.reached.steps, |next| self.known[next].history.steps_before);
             if steps != history.steps || wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
                 wait = None;
@@ -152,6 +162,16 @@ impl Story<'_> {
             let until = self.asked_until(&wait);
             self.report(&wait, until, report);
         }
+    }
+
+    /// The time at which the client last asked for service, if it came back much later, for other work.
+    /// A client that waits repeats its calls, also if nothing of it reached the capture point meanwhile.
+    fn gave_up(&self, wait: &Wait, one: &Known<'_>, next: &Known<'_>) -> Option<Time> {
+        let ended_at = one.ended_at()?;
+        let back = next.history.requests.map_or(next.summary.first, |run| run.first.time);
+        let failed = self.failed_during(wait, back);
+        let asked = failed.iter().map(|at| self.known[*at].summary.last).fold(ended_at, Time::max);
+        (back.since(asked) > RECONNECT && next.repeats(one).next().is_none()).then_some(asked)
     }
 
     /// The end of a wait that no reply ended: the end of the capture, or the last packet of a client

@@ -1,6 +1,7 @@
 //! Connection requests that fail.
 
 use super::{Cause, Kind, SECOND, SERVER_OF_CASES, assert_times, events, events_of, lost, only, testkit};
+use rdmascope_testkit::messages::{getattr, message, msg, nfs3};
 use rdmascope_testkit::world::World;
 use rdmascope_tests::segments::made_and_closed;
 use rdmascope_tests::{mutate, samples};
@@ -170,5 +171,55 @@ fn first_requests_that_fail_in_any_way_are_an_outage() {
         let all = events_of(&world);
         let lost = all.iter().find(|event| event.kind == Kind::ServiceLost).expect("an outage");
         assert_eq!(lost.text, how);
+    }
+}
+
+/// A client closes its connection while a call waits, and comes back much later for other work.
+#[test]
+fn a_client_that_comes_back_for_other_work_did_not_wait() {
+    for (by, waits) in
+        [(testkit::CLIENT, 20), (testkit::SERVER, 20), (testkit::CLIENT, 600), (testkit::SERVER, 600)]
+    {
+        for repeats in [false, true] {
+            let mut world = World::connected();
+            world.getattr(1);
+            let (call, _) = getattr(2);
+            world.send(testkit::CLIENT, &call);
+            world.ack(testkit::SERVER);
+            let since = world.now;
+            world.wait(3 * SECOND);
+            world.disconnect(by);
+            world.wait(waits * SECOND);
+            world.add([0x31, 0x42], [7_000, 900_000]);
+            world.connect();
+            world.getattr(if repeats { 2 } else { 3 });
+            let length = if waits > 30 && !repeats { 3 } else { 3 + waits };
+            assert_eq!(
+                lost(&world, since),
+                [(0.0, length as f64)],
+                "{waits} {repeats}: {:#?}",
+                events_of(&world)
+            );
+        }
+    }
+}
+
+/// The next connection uses the XID of a waiting call for another one.
+#[test]
+fn another_call_with_the_same_xid_is_not_sent_again() {
+    for (procedure, count) in [(1, 1), (6, 0)] {
+        let mut world = World::connected();
+        world.getattr(1);
+        world.send(testkit::CLIENT, &getattr(2).0);
+        world.ack(testkit::SERVER);
+        world.wait(SECOND);
+        world.disconnect(testkit::SERVER);
+        world.add([0x31, 0x42], [7_000, 900_000]);
+        world.connect();
+        world.send(testkit::CLIENT, &message(&msg(2), &nfs3(2, procedure, "'handle' h0 5")));
+        world.ack(testkit::SERVER);
+        let events = events_of(&world);
+        let again = events.iter().filter(|event| event.kind == Kind::CallsReplayed).count();
+        assert_eq!(again, count, "{events:#?}");
     }
 }

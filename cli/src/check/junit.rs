@@ -61,6 +61,7 @@ impl Taker for Junit<'_, '_> {
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
         let Junit { command, kept, report } = self;
         let mut cases = input_cases(command, tally, ending);
+        cases.push(service_case(tally));
         for (place, count) in tally.rules.iter().enumerate() {
             cases.push(of_rule(place, count, kept));
         }
@@ -105,6 +106,17 @@ fn input_cases(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     let unreadable = ending.files.iter().filter(|file| file.trouble.is_some());
     cases.extend(unreadable.map(|file| case(&file.title(), Some(FileEnd(file).to_string()))));
     cases
+}
+
+/// The test case that fails if there was time without service.
+fn service_case(tally: &Tally) -> Case {
+    let outcome = Outcome::Passed;
+    let case = Case { class: "events".to_owned(), name: "service".to_owned(), outcome, output: Vec::new() };
+    match tally.leading.iter().find(|statement| statement.is_outage) {
+        Some(outage) => failed(case, outage.text.clone()),
+        None if tally.has_outages => failed(case, "time without service".to_owned()),
+        None => case,
+    }
 }
 
 /// The test case of a rule. It fails if findings of the rule affect the exit status.

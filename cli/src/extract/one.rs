@@ -186,6 +186,7 @@ fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> R
     }
     let number = transaction.number;
     match (found.as_slice(), index) {
+        ([], _) if of_reply => bail!("the reply of transaction {number} has no DDP-eligible item"),
         ([], _) => bail!("transaction {number} has no DDP-eligible item"),
         ([only], None) => Ok(*only),
         (_, None) => bail!(

@@ -30,6 +30,11 @@ pub static CHECK: Columns<Judged> = {
                 "Whether any rule of the level `violation` has a conclusive finding that is not allowed.",
             ),
             C::new(
+                "outage",
+                Boolean(|(tally, _)| Some(tally.has_outages)),
+                "Whether there was time without service on a connection that was made.",
+            ),
+            C::new(
                 "policy",
                 Text(|(tally, _), see| lend(tally.policy.as_ref(), |policy| see(&policy.file))),
                 "The file of the policy, if one is used.",

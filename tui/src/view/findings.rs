@@ -92,7 +92,8 @@ impl Pane for Findings {
     fn selection(&self, state: &State) -> Selection {
         let found = state.session.findings.get(state.cursor().at);
         let rule = found.and_then(|found| found.finding.rule);
-        let rule = rule.map_or(String::new(), |rule| format!(" --rule {}", rule.id));
+        let rule =
+            rule.map_or(String::new(), |rule| format!(" --format jsonl --where 'rule == {}'", rule.id));
         Selection {
             command: format!("rdmascope check {}{rule}", state.files),
             value: found.map(|found| found.finding.message.clone()),
