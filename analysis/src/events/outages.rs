@@ -165,7 +165,7 @@ impl Story<'_> {
     }
 
     /// The time at which the client last asked for service, if it came back much later, for other work.
-    /// A client that waits repeats its calls, also if nothing of it reached the capture point meanwhile.
+    /// A client that waits repeats its calls, even if the capture has none of its requests meanwhile.
     fn gave_up(&self, wait: &Wait, one: &Known<'_>, next: &Known<'_>) -> Option<Time> {
         let ended_at = one.ended_at()?;
         let back = next.history.requests.map_or(next.summary.first, |run| run.first.time);

@@ -75,7 +75,7 @@ fn a_delay_is_a_wait_and_no_error() {
     let mut late = world.clone();
     call(&mut world, read(2, "tape", 0));
     let error = (Harm::Note, "NFSv3 READ failed with NFS3ERR_JUKEBOX (10008), 1 time".to_owned());
-    assert_eq!(verdict(&world), [error.clone()]);
+    assert_eq!(verdict(&world), std::slice::from_ref(&error));
     late.wait(SECOND);
     call(&mut late, read(2, "tape", 0));
     let wait = "NFSv3 READ waited 1.50s: server answered NFS3ERR_JUKEBOX (10008) 1 time";
