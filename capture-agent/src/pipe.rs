@@ -3,7 +3,7 @@
 use crate::piece;
 use std::io::{self, Cursor, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,26 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Ends the reading of pipes: standard input, FIFOs and devices. Clones are connected to the same
 /// pipes.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<Mutex<Vec<Sender<Message>>>>);
+pub struct Interrupt(Arc<Mutex<Vec<Input>>>);
+
+/// A pipe that may be read.
+#[derive(Debug)]
+struct Input {
+    messages: Sender<Message>,
+    /// When its end was read.
+    ended: Arc<OnceLock<Instant>>,
+}
+
+impl Input {
+    /// Ends it. Returns whether it was read, or ended so shortly before `now` that its writer may have
+    /// ended by the same signal.
+    fn end(&self, now: Instant) -> bool {
+        let has_just_ended =
+            || self.ended.get().is_some_and(|ended| now.saturating_duration_since(*ended) < SILENCE);
+        // Sending fails if the pipe is not read any more.
+        self.messages.send(Message::End).is_ok() || has_just_ended()
+    }
+}
 
 /// A message to the reader of a pipe.
 #[derive(Debug)]
@@ -32,17 +51,23 @@ enum Message {
 
 impl Interrupt {
     /// Ends each pipe that is still being read as if its writer had closed it, after a short time
-    /// in which output of the writer is still read. Returns true if a pipe was not ended before.
+    /// in which output of the writer is still read. Returns true if a pipe was not ended before, or
+    /// if its writer closed it just before.
     pub fn end_inputs(&self) -> bool {
+        self.end_inputs_at(Instant::now())
+    }
+
+    fn end_inputs_at(&self, now: Instant) -> bool {
         let mut pipes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Sending fails if the pipe is not read any more.
-        pipes.drain(..).filter(|pipe| pipe.send(Message::End).is_ok()).count() > 0
+        pipes.drain(..).filter(|pipe| pipe.end(now)).count() > 0
     }
 }
 
 /// Reads on a separate thread, so that the caller can stop waiting.
 pub(crate) struct Pipe {
     messages: Option<Receiver<Message>>,
+    /// When it ended.
+    ended: Arc<OnceLock<Instant>>,
     /// Pieces to recycle.
     taken: Sender<Vec<u8>>,
     piece: Cursor<Vec<u8>>,
@@ -55,7 +80,9 @@ impl Pipe {
     pub(crate) fn new(mut reader: impl Read + Send + 'static, interrupt: &Interrupt) -> io::Result<Pipe> {
         let (sender, messages) = channel();
         let (taken, empty) = channel::<Vec<u8>>();
-        interrupt.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender.clone());
+        let ended = Arc::default();
+        let input = Input { messages: sender.clone(), ended: Arc::clone(&ended) };
+        interrupt.0.lock().unwrap_or_else(PoisonError::into_inner).push(input);
         for _ in 0..AHEAD {
             let _ = taken.send(Vec::new());
         }
@@ -67,7 +94,7 @@ impl Pipe {
                 }
             }
         })?;
-        Ok(Pipe { messages: Some(messages), taken, piece: Cursor::default(), end: None })
+        Ok(Pipe { messages: Some(messages), ended, taken, piece: Cursor::default(), end: None })
     }
 
     /// Returns the next piece, which is empty at the end.
@@ -81,14 +108,20 @@ impl Pipe {
             match message {
                 Ok(Message::Read(Ok(piece))) if !piece.is_empty() => return Ok(piece),
                 Ok(Message::Read(Err(error))) => {
-                    self.messages = None;
+                    self.close();
                     return Err(error);
                 }
                 Ok(Message::End) => self.end = Some(Instant::now() + LONGEST),
-                Ok(Message::Read(Ok(_))) | Err(_) => self.messages = None,
+                Ok(Message::Read(Ok(_))) | Err(_) => self.close(),
             }
         }
         Ok(Vec::new())
+    }
+
+    fn close(&mut self) {
+        // The end is noted first, so that an interrupt sees it or reaches the pipe.
+        self.ended.get_or_init(Instant::now);
+        self.messages = None;
     }
 }
 
@@ -137,11 +170,17 @@ mod tests {
         drop(writer);
     }
 
+    /// Ctrl-C in a pipeline ends the writer too, perhaps first.
     #[test]
-    fn interrupt_ignores_ended_pipes() {
-        let interrupt = Interrupt::default();
-        let mut pipe = Pipe::new(io::empty(), &interrupt).unwrap();
-        assert_eq!(pipe.read(&mut [0]).unwrap(), 0);
-        assert!(!interrupt.end_inputs());
+    fn interrupt_ignores_pipes_that_ended_long_before() {
+        for (milliseconds, is_recent) in [(0, true), (499, true), (500, false), (60_000, false)] {
+            let interrupt = Interrupt::default();
+            let mut pipe = Pipe::new(io::empty(), &interrupt).unwrap();
+            assert_eq!(pipe.read(&mut [0]).unwrap(), 0);
+            let ended = *pipe.ended.get().expect("it has ended");
+            let now = ended + Duration::from_millis(milliseconds);
+            assert_eq!(interrupt.end_inputs_at(now), is_recent, "{milliseconds} ms");
+            assert!(!interrupt.end_inputs_at(now), "the second time");
+        }
     }
 }

@@ -146,7 +146,9 @@ impl Peers {
     /// Forgets what was acknowledged, because no message waits.
     #[inline]
     pub(crate) fn forget_acknowledged(&mut self) {
-        self.acknowledged.iter_mut().for_each(VecDeque::clear);
+        for known in self.acknowledged.iter_mut().filter(|known| !known.is_empty()) {
+            *known = VecDeque::new();
+        }
     }
 
     /// Adds the segments of a transaction from the index `first` on, which a Send of end `from`
