@@ -190,6 +190,10 @@ impl History {
     /// Takes a Send.
     pub(super) fn sent(&mut self, sent: &Sent<'_>) {
         self.latest = sent.send.seen.time;
+        // It may be a reply if the capture has too little of it.
+        if sent.header.is_none() && sent.send.length != Some(sent.send.bytes.len() as u32) {
+            self.missing(sent.from);
+        }
         let by_requester = sent.from == self.requester;
         let Credits { outstanding, granted, is_blind, since } = &mut self.credits;
         match sent.kind {

@@ -3,6 +3,7 @@
 
 mod delayed;
 mod requests;
+mod snapped;
 
 use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
@@ -302,47 +303,6 @@ fn a_call_sent_again_waits_since_its_first_transmission() {
     world.ack(testkit::CLIENT);
     world.getattr(3);
     assert_eq!(lost(&world, since), [(0.0, 90.0)], "{:#?}", events_of(&world));
-}
-
-/// A snap length of 96 cuts the program of calls, but not their type. The capture lacks the setup of the
-/// connection.
-#[test]
-fn snap_length_hides_no_outage() {
-    let mut world = World::new();
-    for xid in 1..4 {
-        world.getattr(xid);
-    }
-    world.send(testkit::CLIENT, &getattr(4).0);
-    world.ack(testkit::SERVER);
-    world.wait(10 * SECOND);
-    let mut back = world.clone();
-    world.ack(testkit::SERVER);
-    back.send(testkit::SERVER, &getattr(4).1);
-    for (world, kind) in [(&world, "end"), (&back, "reply")] {
-        let whole = events_of(world);
-        let cut = events_within(world, 96);
-        let lost = |events: &[SessionEvent]| -> Vec<_> {
-            let lost = events.iter().filter(|event| event.kind == Kind::ServiceLost);
-            lost.map(|event| (event.time, event.duration, event.frames)).collect()
-        };
-        assert_eq!(lost(&whole).len(), 1, "{kind}");
-        assert_eq!(lost(&cut), lost(&whole), "{kind}: {cut:#?}");
-    }
-}
-
-/// The first captured call may be a callback. Its wait is no loss of service.
-#[test]
-fn snap_length_makes_no_callback_an_outage() {
-    let mut world = World::new();
-    world.send(testkit::SERVER, &getattr(900).0);
-    world.ack(testkit::CLIENT);
-    for xid in 1..4 {
-        world.getattr(xid);
-        world.wait(2 * SECOND);
-    }
-    world.ack(testkit::CLIENT);
-    let cut = events_within(&world, 96);
-    assert!(cut.iter().all(|event| event.kind != Kind::ServiceLost), "{cut:#?}");
 }
 
 /// A second mount of the same server works while the first one waits.
