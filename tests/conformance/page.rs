@@ -67,8 +67,9 @@ the `justification` of the suppression, and policy entries that fail are notific
 a test case for each rule that was selected; its class is the subject of the rule. A test case fails
 if it has conclusive violations that are not allowed; its text has the findings and their frames. It
 is skipped if all findings are inconclusive. Warnings, advice and allowed findings are the output of
-a passing case, so a report fails exactly if the exit status does. The entries of the policy are
-test cases of the class `policy`. A capture without connections and a file with a read error are
+a passing case, so a report fails exactly if the exit status does. Time without service on a
+connection that was made fails the case `service` of the class `events`. The entries of the policy
+are test cases of the class `policy`. A capture without connections and a file with a read error are
 errors, of the class `capture`. The report is valid by the schema of Jenkins' xUnit plugin
 (`junit-10.xsd`). It is not valid by that of Ant's tasks (`JUnit.xsd` of Windy Road): that schema
 requires the host, the date and the duration of each run, so that two reports of one capture would

@@ -401,7 +401,9 @@ fn several_files() {
 fn copies_have_a_reason() {
     let mut ending = ending();
     ending.totals.copies = 25;
-    assert!(text(&Report::default(), &ending).contains("25 packets captured twice (two capture points, or"));
+    assert!(
+        text(&Report::default(), &ending).contains("25 packets captured twice (two capture points, a mirror")
+    );
     let mut loopback = Interface::new(1, 0, LinkType::ETHERNET);
     loopback.name = Some("lo".to_owned());
     ending.files[0].interfaces = vec![loopback];
