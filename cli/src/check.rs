@@ -146,9 +146,8 @@ Examples:
   rdmascope check --explain credit-limit
 
 Exit status:
-  0  No violation except allowed ones (--allow), no time without service on a connection that was
-     made, and the policy is met.
-  1  One of these is not so.
+  0  No violation except allowed ones (--allow), and the policy is met.
+  1  A violation, an unmet policy, or time without service on a connection that was made.
   2  Wrong usage, no capture, or nothing to judge (--allow-empty).";
 
 /// Checks the capture, or shows rules.
