@@ -305,15 +305,20 @@ fn a_call_sent_again_waits_since_its_first_transmission() {
     assert_eq!(lost(&world, since), [(0.0, 90.0)], "{:#?}", events_of(&world));
 }
 
+/// A session whose second call waits, and the time at which the wait begins.
+fn with_waiting_call() -> (World, i64) {
+    let mut world = World::connected();
+    world.getattr(1);
+    world.send(testkit::CLIENT, &getattr(2).0);
+    world.ack(testkit::SERVER);
+    let since = world.now;
+    (world, since)
+}
+
 /// A second mount of the same server works while the first one waits.
 #[test]
 fn a_new_connection_does_not_end_the_wait_of_another() {
-    let mut world = World::connected();
-    world.getattr(1);
-    let (call, _) = getattr(2);
-    world.send(testkit::CLIENT, &call);
-    world.ack(testkit::SERVER);
-    let since = world.now;
+    let (mut world, since) = with_waiting_call();
     world.wait(SECOND);
     let replayed = world.clone();
     let add = |world: &mut World| {
@@ -346,12 +351,7 @@ fn tag(world: &mut World, since: usize, vlan: u8) {
 /// neither follows it nor counts as its service.
 #[test]
 fn tenants_with_equal_addresses_have_their_own_outages() {
-    let mut world = World::connected();
-    world.getattr(1);
-    let (call, _) = getattr(2);
-    world.send(testkit::CLIENT, &call);
-    world.ack(testkit::SERVER);
-    let since = world.now;
+    let (mut world, since) = with_waiting_call();
     world.wait(SECOND);
     world.disconnect(testkit::CLIENT);
     for port in 0..3 {

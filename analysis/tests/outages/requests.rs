@@ -1,6 +1,9 @@
 //! Connection requests that fail.
 
-use super::{Cause, Kind, SECOND, SERVER_OF_CASES, assert_times, events, events_of, lost, only, testkit};
+use super::{
+    Cause, Kind, SECOND, SERVER_OF_CASES, assert_times, events, events_of, lost, only, testkit,
+    with_waiting_call,
+};
 use rdmascope_testkit::messages::{getattr, message, msg, nfs3};
 use rdmascope_testkit::world::World;
 use rdmascope_tests::segments::made_and_closed;
@@ -181,12 +184,7 @@ fn a_client_that_comes_back_for_other_work_did_not_wait() {
         [(testkit::CLIENT, 20), (testkit::SERVER, 20), (testkit::CLIENT, 600), (testkit::SERVER, 600)]
     {
         for repeats in [false, true] {
-            let mut world = World::connected();
-            world.getattr(1);
-            let (call, _) = getattr(2);
-            world.send(testkit::CLIENT, &call);
-            world.ack(testkit::SERVER);
-            let since = world.now;
+            let (mut world, since) = with_waiting_call();
             world.wait(3 * SECOND);
             world.disconnect(by);
             world.wait(waits * SECOND);
