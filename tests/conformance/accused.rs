@@ -1,12 +1,14 @@
 //! Correct sessions that had certain findings once.
 
 use super::doubt::{SESSION, capture, certain, exchange, whole, with_backchannel};
+use super::transport;
 use rdmascope_testkit::messages::{
     WRITE_POSITION, compound, data, getattr, message, msg, nfs3, nomsg, read_segment, reply, segment,
 };
 use rdmascope_testkit::world::{CLIENT, Frame, SERVER, World};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::samples;
 use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 
 /// The findings about memory in a capture, certain or not.
@@ -275,4 +277,49 @@ fn shift_beyond_64_packets_accuses_no_end() {
     }
     assert_eq!(certain(&whole(&world)), [""; 0]);
     assert_eq!(certain(&whole(&with_early_server(&world, 150_000))), [""; 0]);
+}
+
+/// The client refuses an RDMA Read of memory that it advertised. The capture may lack a packet of
+/// the WRITE before it.
+#[test]
+fn refusal_of_advertised_memory_accuses_the_refusing_end() {
+    let mut world = World::connected();
+    let [finished, refused] = [segment(7, 0xc00, 0x1000), segment(8, 0xc00, 0x1000)];
+    for (xid, memory) in [(1, finished), (2, refused)] {
+        world.getattr(10 + xid);
+        world.send(CLIENT, &write_of(xid, memory));
+        world.ack(SERVER);
+        if xid == 1 {
+            world.read(SERVER, memory, &data(0xc00));
+            world.send(SERVER, &written(xid, memory));
+            world.ack(CLIENT);
+        }
+    }
+    let psn = world.read_request(SERVER, refused, 0xc00);
+    let request = world.frames.len() - 1;
+    // A NAK for a remote access error.
+    world.respond(CLIENT, psn, 0x62);
+    world.disconnect(CLIENT);
+    for lost in 3..request {
+        let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
+        let refusals = findings(&lacking).into_iter().filter(|finding| rule(finding).id == "refusal-fatal");
+        let by: Vec<_> = refusals.map(|finding| finding.by_requester).collect();
+        assert!(matches!(by[..], [None | Some(true)]), "without frame {lost}: {by:?}");
+    }
+    let by = transport::found(&whole(&world), "refusal-fatal")[0].by_requester;
+    assert_eq!(by, Some(true));
+}
+
+/// The reply of the sample that offers the memory may look like a Long Call until it is read.
+#[test]
+fn refusal_of_offered_memory_accuses_no_end() {
+    let whole = samples::capture("reliable-reply");
+    for lost in 0..whole.packets.len() {
+        let mut capture = whole.clone();
+        capture.packets.remove(lost);
+        capture.renumber();
+        let by: Vec<_> =
+            transport::found(&capture, "refusal-fatal").iter().map(|finding| finding.by).collect();
+        assert!(matches!(by[..], [] | [None]), "without frame {}: {by:?}", lost + 1);
+    }
 }

@@ -163,14 +163,16 @@ impl Transactions {
     }
 
     /// The packet that completed the message by which end `owner` advertised the memory of an
-    /// operation, and whether that message is a reply.
+    /// operation, and whether that message may be a reply. A Long Call of the forward answerer counts
+    /// as one until it is read.
     fn advertised(&self, owner: End, access: &Access, peers: &Peers) -> Option<(Seen, bool)> {
         let Found { target, .. } = self.target(peers, owner, access)?;
         let open = self.slots.get(target.slot.index as usize)?;
         let of_reply = open.segments.get(target.segment as usize)?.of_reply;
         let Transaction { call, reply, .. } = &open.transaction;
         let message = if of_reply { reply } else { call };
-        message.as_ref().map(|message| (message.seen, of_reply))
+        let may_be_reply = of_reply || !open.call_read && open.caller != peers.forward_caller();
+        message.as_ref().map(|message| (message.seen, may_be_reply))
     }
 
     /// The first byte of an operation on memory of end `owner` that was not advertised for it, and

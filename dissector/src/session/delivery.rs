@@ -236,9 +236,9 @@ fn deliver(
         }
         Delivery::Refused { seen, position, refusal, request, operation: named } => {
             let operation = request.and_then(|request| peers.operation_in(request.frame));
-            let waits =
-                || request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame));
-            let is_operation = operation.is_some() || named.is_some() || waits();
+            let waiting = || ends[from.other()].early.operation_in(request?.frame);
+            let named = named.or_else(waiting);
+            let is_operation = operation.is_some() || named.is_some();
             let of_request = request.unwrap_or(seen);
             let allowed = || {
                 let (operation, memory) = named?;
