@@ -106,8 +106,9 @@ impl Drop for Sink {
 /// is a pipe (POSIX, `read`).
 const GO: &[u8] = b"go\n";
 /// The script of the shell. Its argument is the pager that the environment names; without one it is
-/// `less`, if that is installed.
-const NAMED: &str = r#"read -r go && eval "$1""#;
+/// `less`, if that is installed. `cat` replaces a pager that the shell cannot start (statuses 126
+/// and 127 of POSIX, 2.8.2).
+const NAMED: &str = r#"read -r go && { eval "$1"; case $? in 126 | 127) exec cat ;; esac; }"#;
 const LESS: &str = "read -r go && { command -v less >/dev/null && exec less; exec cat; }";
 
 /// A shell that becomes the pager named in the environment. An empty name or `cat` means no pager.

@@ -258,6 +258,31 @@ fn calls_missing_on_one_side_are_reported() {
     assert!(other.clock.windows.is_empty());
 }
 
+/// A trace that lost events may lack calls and segments.
+#[test]
+fn what_a_trace_lost_is_no_disagreement() {
+    let client = samples::text("nfs3-basic", "client.trace");
+    let without_call: String = client
+        .lines()
+        .filter(|line| !line.contains("xid=0x1d396a62"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let server = samples::text("iwarp-crc-lossy", "server.trace");
+    let segment =
+        server.lines().find(|line| line.contains("svcrdma_encode_wseg") && line.contains("segno=1"));
+    let without_segment = server.replace(&format!("{}\n", segment.unwrap()), "");
+    for (sample, trace, about) in [
+        ("nfs3-basic", without_call, About::OnlyInCapture),
+        ("iwarp-crc-lossy", without_segment, About::Returned),
+    ] {
+        let found = |text: &str| {
+            joined(sample, text).disagreements.iter().map(|one| one.difference.about).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&trace), [about]);
+        let with_loss = format!("{trace}CPU:0 [LOST 23 EVENTS]\n");
+        assert_eq!(found(&with_loss), []);
+    }
+}
+
 /// A trace with a shifted clock has another offset, but the same steps.
 #[test]
 fn a_shifted_clock_changes_only_the_offset() {

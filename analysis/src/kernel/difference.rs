@@ -72,8 +72,9 @@ pub(super) struct Compared {
     pub(super) lacks_segments: bool,
 }
 
-/// Compares the values that both the trace and the capture contain.
-pub(super) fn compare(call: &Call, wire: &Wire) -> Compared {
+/// Compares the values that both the trace and the capture contain. With `has_lost`, the trace lost
+/// events, so a segment that it lacks is no difference.
+pub(super) fn compare(call: &Call, wire: &Wire, has_lost: bool) -> Compared {
     let mut differences = Vec::new();
     /// Adds a difference if the values differ.
     fn differ<T: PartialEq + fmt::Display>(
@@ -133,7 +134,9 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Compared {
     }
     if let Some(message) = reply.filter(|_| !traced.returned.is_empty()) {
         let on_wire = [&message.writes[..], &message.reply_chunk].concat();
-        differ(to, About::Returned, true, [List(&traced.returned), List(&on_wire)]);
+        if !has_lost || traced.returned.len() >= on_wire.len() {
+            differ(to, About::Returned, true, [List(&traced.returned), List(&on_wire)]);
+        }
     }
     Compared { differences, lacks_segments: false }
 }

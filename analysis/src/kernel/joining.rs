@@ -362,7 +362,7 @@ impl TraceResults {
     }
 
     fn compare(&mut self, call: usize, wire: &Wire) {
-        let compared = compare(&self.trace.calls[call], wire);
+        let compared = compare(&self.trace.calls[call], wire, self.trace.lost.any());
         self.joined.without_segments += u64::from(compared.lacks_segments);
         for difference in compared.differences {
             let Call { xid, line, role, .. } = self.trace.calls[call];
@@ -429,7 +429,8 @@ impl TraceResults {
         }
     }
 
-    /// Adds the transactions that the trace lacks, on connections with joined calls.
+    /// Adds the transactions that the trace lacks, on connections with joined calls. They are no
+    /// disagreements if the trace lost events.
     fn only_in_capture(
         &mut self,
         pairs: &[(usize, usize)],
@@ -463,6 +464,9 @@ impl TraceResults {
                 continue;
             }
             self.joined.only_in_capture += 1;
+            if self.trace.lost.any() {
+                continue;
+            }
             self.disagree(Disagreement {
                 xid: wire.xid,
                 connection: Some(wire.connection),
