@@ -148,6 +148,15 @@ pub enum Cause {
     RejectedBy(bool),
     /// The requests for the connection were never answered.
     Unanswered,
+    /// The requester never confirmed that the connection was accepted.
+    Unconfirmed,
+}
+
+impl Cause {
+    /// Whether the connection was made before.
+    pub const fn was_made(self) -> bool {
+        matches!(self, Cause::NoReply | Cause::ClosedBy(_))
+    }
 }
 
 /// An event.

@@ -487,16 +487,12 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;
-    let subject = if times == 1 {
-        "a REQ".to_owned()
-    } else {
-        format!(
-            "a REQ that was sent {times} \
-        times"
-        )
+    let message = match times {
+        1 => "a REQ was not answered".to_owned(),
+        _ => format!("a REQ that was sent {times} times was not answered within {waited} ms"),
     };
     findings.add(
-        Finding::new(format!("{subject} was not answered within {waited} ms"))
+        Finding::new(message)
             .by(responder)
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))

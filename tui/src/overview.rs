@@ -317,10 +317,8 @@ fn waits(facts: &SessionFacts<'_>) -> Option<Statement> {
 
 /// The number of connections whose client lost its service.
 fn lost(events: &[SessionEvent]) -> u64 {
-    let is_lost = |event: &&SessionEvent| {
-        event.kind == Kind::ServiceLost
-            && !matches!(event.cause, Some(Cause::RejectedBy(_) | Cause::Unanswered))
-    };
+    let is_lost =
+        |event: &&SessionEvent| event.kind == Kind::ServiceLost && event.cause.is_none_or(Cause::was_made);
     let lost: BTreeSet<ConnectionId> = events.iter().filter(is_lost).map(|event| event.connection).collect();
     lost.len() as u64
 }

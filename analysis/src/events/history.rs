@@ -44,6 +44,8 @@ pub(super) struct History {
     pub(super) has_given_up: bool,
     /// The packet that accepted it.
     pub(super) reply: Option<Seen>,
+    /// Whether that packet was repeated.
+    pub(super) accepted_again: bool,
     pub(super) ready: Option<Seen>,
     /// The packet that rejected it, whether the requester sent that packet, the reason, and the
     /// first bytes of the private data.
@@ -106,7 +108,7 @@ pub(super) struct History {
 const MOST: usize = 128;
 
 /// The number of transmissions of a packet. If more are not acknowledged, none arrived.
-const RETRIES: u64 = 3;
+pub(super) const RETRIES: u64 = 3;
 
 /// The most calls in [`History::recent`].
 const MOST_RECENT: usize = 32;
@@ -143,7 +145,10 @@ impl History {
                     Run::add(&mut self.requests, seen);
                 }
             }
-            Meaning::Accepts => _ = self.reply.get_or_insert(seen),
+            Meaning::Accepts => {
+                let first = *self.reply.get_or_insert(seen);
+                self.accepted_again |= seen.time.since(first.time) > TWICE;
+            }
             Meaning::GivesUp => self.has_given_up = true,
             Meaning::Rejects(reason) => {
                 let data = announced.private_data.first_chunk().copied().unwrap_or_default();
@@ -470,6 +475,12 @@ impl History {
     /// Takes the hosts that sent anything, when the connection ends.
     pub(super) fn ending(&mut self, captured_hosts: [bool; 2]) {
         self.captured_hosts = captured_hosts;
+    }
+
+    /// Whether its queue pairs have failed: the requester repeated a packet to the end in vain, or an
+    /// end refused an operation.
+    pub(super) fn has_failed(&self) -> bool {
+        self.retries[self.requester].is_some_and(|retry| retry.run.count > RETRIES) || self.fatal().is_some()
     }
 
     /// Whether the requester repeated a packet to the end, for longer than [`SILENCE`]. It stops when the

@@ -1,7 +1,7 @@
 //! The connections of a capture, with the facts that all reporters of events need.
 
 use super::facts::{Call, Run, Summary};
-use super::history::History;
+use super::history::{History, RETRIES};
 use super::{Kind, SILENCE, SessionEvent};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, Networks, State};
@@ -87,7 +87,19 @@ impl Known<'_> {
 
     /// Whether it was established, not only requested.
     pub(super) fn was_established(&self) -> bool {
-        matches!(self.summary.state, State::Open | State::Closed)
+        matches!(self.summary.state, State::Open | State::Closed) && !self.is_unconfirmed()
+    }
+
+    /// Whether the responder repeated its REP, because the requester neither confirmed it nor used the
+    /// connection.
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        let History { accepted_again, ready, first_used, .. } = &*self.history;
+        let has_rejected = self.rejected_by().is_some();
+        *accepted_again
+            && !has_rejected
+            && ready.is_none()
+            && first_used.is_none()
+            && !self.summary.captured_ends[0]
     }
 
     /// The end that rejected it: `true` for the requester, which rejects a REP.
@@ -112,8 +124,11 @@ impl Known<'_> {
             }
             (false, _) if history.has_given_up => true,
             (false, _) => {
-                is_captured
-                    && (run.count > 1 || request_times.last().is_some_and(|(time, _)| *time > run.last.time))
+                let next = request_times.iter().map(|(time, _)| *time).find(|time| *time > run.last.time);
+                // A client that received an answer confirms or rejects it.
+                let asks_again = next.is_some_and(|next| next.since(run.last.time) <= RECONNECT);
+                let is_vain = history.ready.is_none() && (asks_again || run.count > RETRIES);
+                is_vain || is_captured && (run.count > 1 || next.is_some())
             }
         }
     }
@@ -127,9 +142,11 @@ impl Known<'_> {
         }
     }
 
-    /// The moment at which it ended, if it did.
+    /// The moment at which it ended, if it did. One that was never used ends with its last packet.
     fn ended(&self) -> Option<Moment> {
-        Some((self.history.steps, self.ended_at()?))
+        let is_unused = self.history.first_used.is_none();
+        let ended_at = self.ended_at().or_else(|| is_unused.then_some(self.summary.last));
+        Some((self.history.steps, ended_at?))
     }
 
     /// The moment of its first use.
@@ -158,9 +175,11 @@ impl Known<'_> {
         Some(distance(first.0, last.0).min(swapped)).filter(|distance| *distance <= NEAR)
     }
 
-    /// Whether it was closed. If not, it may still wait for replies.
+    /// Whether it was closed, or its queue pairs have failed. If not, it may still wait for replies.
     fn is_closed(&self) -> bool {
-        self.history.disconnected.is_some() || self.summary.state == State::Closed
+        self.history.disconnected.is_some()
+            || self.summary.state == State::Closed
+            || self.history.has_failed()
     }
 
     /// Notes that the replies to its unconfirmed calls did not arrive.
@@ -240,7 +259,8 @@ pub(super) fn link(known: &mut [Known<'_>]) -> Requests {
         }
         let earlier = earlier.entry(ends).or_default();
         let is_before = |at: &usize| known[*at].after.is_none() && one.may_follow(&known[*at]);
-        let repeats = one.history.calls.iter().filter_map(|call| earlier.waiting.get(&call.xid).copied());
+        let waiting = one.history.calls.iter().filter_map(|call| earlier.waiting.get(&call.xid).copied());
+        let repeats = waiting.map(|at| last_without_reply(known, at));
         let before = repeats.filter(is_before).min().or_else(|| {
             let closed = earlier.closed_until(one.used()).filter(is_before);
             closed.min_by_key(|at| (one.distance(&known[*at]).unwrap_or(u32::MAX), *at))
@@ -266,6 +286,14 @@ pub(super) fn link(known: &mut [Known<'_>]) -> Requests {
     }
     requests.values_mut().for_each(|times| times.sort_unstable());
     requests
+}
+
+/// The last of the connections that follow one in turn without a reply.
+fn last_without_reply(known: &[Known<'_>], mut at: usize) -> usize {
+    while let Some(after) = known[at].after.filter(|after| known[*after].history.first_reply.is_none()) {
+        at = after;
+    }
+    at
 }
 
 pub(super) const fn end_name(requester: bool) -> &'static str {

@@ -46,7 +46,7 @@ pub(super) fn events<'a>(
         passed(history, reached, &mut report);
         disconnect_unanswered(one, &mut report);
         if let Some(before) = before {
-            replayed(&known[before], one, &mut report);
+            replayed(&known[last_used(&known, before)], one, &mut report);
             recovered(history, &mut report);
         }
         exhausted(history, end, &mut report);
@@ -56,6 +56,14 @@ pub(super) fn events<'a>(
     outages::report(&known, &requests, reached, &mut |event| found.push(event));
     found.sort_by_key(order);
     found
+}
+
+/// A connection, or the last one before it that was used.
+fn last_used(known: &[Known<'_>], mut at: usize) -> usize {
+    while let Some(before) = known[at].before.filter(|_| known[at].history.first_used.is_none()) {
+        at = before;
+    }
+    at
 }
 
 /// The sort key of events.

@@ -1,7 +1,7 @@
 //! Times without service: from the first call or connection request that waits to the next reply, on
 //! the connection or on one that follows it, or to the end of the capture.
 
-use super::facts::Closed;
+use super::facts::{Call, Closed};
 use super::history::History;
 use super::known::{Ends, Known, RECONNECT, Reached, Requests, end_name, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
@@ -9,6 +9,8 @@ use crate::units::{Counted, Duration};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::{Seen, Time};
+use rdmascope_wire::Xid;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// The most connections that a text lists.
@@ -33,6 +35,8 @@ struct Wait {
 enum Until {
     /// The reply on the connection at this index.
     Reply(Seen, usize),
+    /// The packet that accepted the connection at this index. The capture may lack its first reply.
+    Made(Seen, usize),
     /// The time that the capture has reached.
     Reached(Reached),
 }
@@ -40,7 +44,7 @@ enum Until {
 impl Until {
     fn time(self) -> Time {
         match self {
-            Until::Reply(seen, _) => seen.time,
+            Until::Reply(seen, _) | Until::Made(seen, _) => seen.time,
             Until::Reached(reached) => reached.time,
         }
     }
@@ -55,6 +59,8 @@ struct Story<'a> {
     made: HashMap<Ends, Vec<(usize, Seen)>, FixedState>,
     /// The times of the requests for connections that were never made, by ends, in order.
     vain: HashMap<Ends, Vec<Time>, FixedState>,
+    /// The calls that have replies, by ends and XID, each with the index of its connection.
+    answered: OnceCell<HashMap<(Ends, Xid), Vec<(usize, Call)>, FixedState>>,
     reached: Reached,
 }
 
@@ -75,7 +81,8 @@ pub(super) fn report(
             made.entry(one.ends()).or_default().push((index, seen));
         }
     }
-    let story = Story { known, failed, made, vain: vain(known, requests), reached };
+    let story =
+        Story { known, failed, made, vain: vain(known, requests), answered: OnceCell::new(), reached };
     // The times without service on the connections between two ends.
     let mut covered: HashMap<Ends, Vec<(Time, Time)>, FixedState> = HashMap::default();
     for (index, one) in
@@ -103,12 +110,29 @@ fn vain(known: &[Known<'_>], requests: &Requests) -> HashMap<Ends, Vec<Time>, Fi
     requests.iter().map(|(ends, all)| (*ends, times(all))).collect()
 }
 
+fn by_frame((seen, _): &(Seen, usize)) -> u64 {
+    seen.frame
+}
+
+/// The calls that have replies.
+fn answered(known: &[Known<'_>]) -> HashMap<(Ends, Xid), Vec<(usize, Call)>, FixedState> {
+    let mut answered: HashMap<_, Vec<_>, _> = HashMap::default();
+    for (index, one) in known.iter().enumerate() {
+        for call in one.history.calls.iter().filter(|call| call.reply.is_some()) {
+            answered.entry((one.ends(), call.xid)).or_default().push((index, *call));
+        }
+    }
+    answered
+}
+
 /// Whether a connection was requested and never made.
 fn has_failed(one: &Known<'_>, requests: &Requests, end: Time) -> bool {
     let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
     !one.was_established()
         && !one.summary.is_foreign
-        && (one.rejected_by().is_some() || one.has_unanswered_requests(request_times, end))
+        && (one.rejected_by().is_some()
+            || one.is_unconfirmed()
+            || one.has_unanswered_requests(request_times, end))
 }
 
 impl Story<'_> {
@@ -125,9 +149,9 @@ impl Story<'_> {
                     Some(wait) => wait.absorb(first),
                     None => add(&mut wait, first, at),
                 }
-                // The capture may lack replies before it.
-                if let Some(wait) = wait.take().filter(|_| !history.lacked(one.responder())) {
-                    self.report(&wait, Until::Reply(reply, at), report);
+                if let Some(wait) = wait.take() {
+                    let until = self.first_service(one, at, reply);
+                    until.into_iter().for_each(|until| self.report(&wait, until, report));
                 }
             }
             for gap in &history.gaps {
@@ -159,9 +183,38 @@ impl Story<'_> {
             }
         }
         if let Some(wait) = wait {
-            let until = self.asked_until(&wait);
+            let until = self.answered_elsewhere(&wait).unwrap_or_else(|| self.asked_until(&wait));
             self.report(&wait, until, report);
         }
+    }
+
+    /// The end of a wait for the first reply of a connection. If the capture may lack replies before it,
+    /// the wait lasted until the connection was made.
+    fn first_service(&self, one: &Known<'_>, at: usize, reply: Seen) -> Option<Until> {
+        if !one.history.lacked(one.responder()) {
+            return Some(Until::Reply(reply, at));
+        }
+        let made = one.history.reply.filter(|_| one.before.is_some())?;
+        Some(Until::Made(made, at))
+    }
+
+    /// The first reply to a call of a wait that the client sent again on a connection that does not
+    /// follow.
+    fn answered_elsewhere(&self, wait: &Wait) -> Option<Until> {
+        let last = &self.known[*wait.through.last()?];
+        let answered = self.answered.get_or_init(|| answered(self.known));
+        let again = |call: &Call| {
+            let known = answered.get(&(last.ends(), call.xid)).map_or(&[][..], Vec::as_slice);
+            let is_again =
+                |(_, other): &&(usize, Call)| other.may_repeat(call) && call.seen.frame < other.seen.frame;
+            known
+                .iter()
+                .filter(is_again)
+                .filter_map(|(at, other)| Some((other.reply?, *at)))
+                .min_by_key(by_frame)
+        };
+        let (reply, at) = last.unanswered().filter_map(again).min_by_key(by_frame)?;
+        Some(Until::Reply(reply, at))
     }
 
     /// The time at which the client last asked for service, if it came back much later, for other work.
@@ -306,6 +359,7 @@ impl Story<'_> {
         let first = &self.known[wait.through[0]];
         let (reply, after) = match until {
             Until::Reply(seen, at) => (Some(seen.frame), Some(self.known[at].id)),
+            Until::Made(_, at) => (None, Some(self.known[at].id)),
             Until::Reached(_) => (None, None),
         };
         let last = wait.through.last().map(|at| self.known[*at].id);
@@ -328,6 +382,7 @@ impl Story<'_> {
     fn cause(&self, wait: &Wait) -> Cause {
         let first = &self.known[wait.through[0]];
         match first.history.disconnected {
+            _ if first.is_unconfirmed() => Cause::Unconfirmed,
             _ if !first.was_established() => first.rejected_by().map_or(Cause::Unanswered, Cause::RejectedBy),
             Some(Closed { seen, by_requester: Some(by_requester), .. })
                 if seen.time.since(wait.since) < SILENCE =>
@@ -344,11 +399,12 @@ impl Story<'_> {
             indexes.iter().map(|at| self.known[*at].id).collect()
         };
         let after = match until {
-            Until::Reply(_, at) => Some(at),
+            Until::Reply(_, at) | Until::Made(_, at) => Some(at),
             Until::Reached(_) => None,
         };
         let to_the_end = match until {
             Until::Reply(..) => "",
+            Until::Made(..) => " or more",
             Until::Reached(Reached { is_live: true, .. }) => ", until now",
             Until::Reached(Reached { time, .. }) if time == self.reached.time => ", until the capture ends",
             Until::Reached(_) => ", until the client stopped asking",
@@ -387,12 +443,18 @@ impl Story<'_> {
                 parts.push(format!("{calls} unanswered on {on} in turn{unread}"));
             }
             parts.extend(self.closures(&wait.through));
+            if parts.is_empty() && wait.calls > 0 {
+                parts.push(format!("{} unanswered{unread}", Counted(wait.calls, "call")));
+            }
         }
         if !failed.is_empty() {
             parts.push(self.attempts(&failed));
         }
         if let Some(id) = after.map(|at| ids(&[at])[0]) {
-            parts.push(format!("the next reply came on connection {}", id.0));
+            parts.push(match until {
+                Until::Made(..) => format!("then connection {} was made", id.0),
+                _ => format!("the next reply came on connection {}", id.0),
+            });
         }
         format!("no reply for {length}{to_the_end}: {}", parts.join(", "))
     }
@@ -446,13 +508,15 @@ impl Story<'_> {
             indexes.iter().filter(is_rejected).count() as u64
         };
         let [by_server, by_client] = [false, true].map(rejected_by);
-        let unanswered = indexes.len() as u64 - by_server - by_client;
+        let unconfirmed = indexes.iter().filter(|at| self.known[**at].is_unconfirmed()).count() as u64;
+        let unanswered = indexes.len() as u64 - by_server - by_client - unconfirmed;
         let of = |count: u64, message: &'static str, how: &str| {
             (count > 0).then(|| format!("{} {how}", Counted(count, message)))
         };
         let parts = [
             of(by_server, "request", "rejected by the server"),
             of(by_client, "reply", "rejected by the client"),
+            of(unconfirmed, "reply", "never confirmed by the client"),
             of(unanswered, "request", "never answered"),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -189,9 +189,7 @@ impl<'a> Outage<'a> {
 
     /// Whether a connection was made before.
     fn is_loss(&self) -> bool {
-        let was_made =
-            |event: &&SessionEvent| !matches!(event.cause, Some(Cause::RejectedBy(_) | Cause::Unanswered));
-        self.events.iter().any(was_made)
+        self.events.iter().any(|event| event.cause.is_none_or(Cause::was_made))
     }
 
     fn length(&self) -> u64 {
@@ -230,6 +228,7 @@ impl<'a> Outage<'a> {
             Cause::RejectedBy(true) => format!("the client rejected {pronoun}"),
             Cause::RejectedBy(false) => format!("the server rejected {pronoun}"),
             Cause::Unanswered => "the requests were never answered".to_owned(),
+            Cause::Unconfirmed => "the replies were never confirmed".to_owned(),
             Cause::NoReply => calls(),
         })
     }

@@ -1,0 +1,142 @@
+//! Connections that follow a wait.
+
+use super::{Cause, Kind, SECOND, events_of, lost, testkit, with_waiting_call};
+use rdmascope_testkit::messages::getattr;
+use rdmascope_testkit::world::World;
+
+/// Adds a connection whose queue pairs and PSNs have numbers from `number` on.
+fn connect(world: &mut World, number: u32) {
+    world.add([number, number + 1], [number, number]);
+    world.connect();
+}
+
+/// No acknowledgement reaches the client, whose queue pair fails. Its next connection has other work.
+#[test]
+fn a_connection_follows_one_that_failed() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    let call = world.send(testkit::CLIENT, &getattr(2).0);
+    for _ in 0..7 {
+        world.wait(SECOND / 2);
+        world.again(call.clone());
+    }
+    world.wait(SECOND);
+    connect(&mut world, 0x1000);
+    world.wait(4 * SECOND);
+    world.getattr(0x70_0000);
+    world.wait(60 * SECOND);
+    world.getattr(0x70_0001);
+    assert_eq!(lost(&world, since), [(0.0, 8.5)], "{:#?}", events_of(&world));
+}
+
+/// Two connections wait, and one that follows has the replies to the calls of both.
+#[test]
+fn a_reply_on_any_connection_ends_the_wait_of_its_call() {
+    let mut world = World::connected();
+    world.getattr(1);
+    connect(&mut world, 0x1000);
+    let since = world.now;
+    for (on, xid) in [(0, 2), (1, 3)] {
+        world.on = on;
+        world.send(testkit::CLIENT, &getattr(xid).0);
+        world.ack(testkit::SERVER);
+    }
+    world.wait(20 * SECOND);
+    connect(&mut world, 0x2000);
+    world.getattr(2);
+    world.getattr(3);
+    world.wait(60 * SECOND);
+    world.getattr(4);
+    assert_eq!(lost(&world, since), [(0.0, 20.0); 2], "{:#?}", events_of(&world));
+}
+
+/// The connection between that of the call and that of its reply is never used.
+#[test]
+fn a_connection_without_calls_ends_no_wait() {
+    let (mut world, since) = with_waiting_call();
+    world.disconnect(testkit::SERVER);
+    for number in [0x1000, 0x2000] {
+        world.wait(5 * SECOND);
+        connect(&mut world, number);
+    }
+    world.getattr(2);
+    world.wait(20 * SECOND);
+    world.getattr(3);
+    assert_eq!(lost(&world, since), [(0.0, 10.0)], "{:#?}", events_of(&world));
+    let replayed = events_of(&world).iter().filter(|event| event.kind == Kind::CallsReplayed).count();
+    assert_eq!(replayed, 1);
+}
+
+/// The capture lacks the first reply of the next connection.
+#[test]
+fn a_wait_lasts_at_least_until_the_next_connection() {
+    let (mut world, since) = with_waiting_call();
+    world.disconnect(testkit::SERVER);
+    world.wait(40 * SECOND);
+    connect(&mut world, 0x1000);
+    let reply = world.frames.len() + 2;
+    world.getattr(2);
+    world.wait(SECOND / 2);
+    world.getattr(3);
+    world.frames.remove(reply);
+    assert_eq!(lost(&world, since), [(0.0, 40.0)], "{:#?}", events_of(&world));
+    let all = events_of(&world);
+    let lost = all.iter().find(|event| event.kind == Kind::ServiceLost).expect("an outage");
+    assert_eq!(
+        lost.text,
+        "no reply for 40.0s or more: connection 1 was closed by the server, then connection 2 was made"
+    );
+}
+
+/// A capture of the client's packets that has nothing but REQs.
+#[test]
+fn requests_show_an_outage_in_one_direction() {
+    let mut world = World::new();
+    let since = world.now;
+    for number in 1..11 {
+        world.req();
+        world.wait(5 * SECOND);
+        world.add([number << 8, 0], [number, 0]);
+    }
+    assert_eq!(lost(&world, since), [(0.0, 45.0)], "{:#?}", events_of(&world));
+    // The client confirms an answer that the capture lacks.
+    let mut answered = World::new();
+    for number in 1..11 {
+        answered.req();
+        answered.rtu();
+        answered.wait(5 * SECOND);
+        answered.add([number << 8, 0], [number, 0]);
+    }
+    assert_eq!(lost(&answered, since), [], "{:#?}", events_of(&answered));
+}
+
+/// The client neither confirms the replies to its requests nor uses the connections.
+#[test]
+fn replies_that_are_never_confirmed_make_no_connection() {
+    let mut world = World::new();
+    let since = world.now;
+    for number in 1..4 {
+        world.req();
+        for _ in 0..4 {
+            world.rep();
+            world.wait(2 * SECOND);
+        }
+        world.add([number << 8, 1 + (number << 8)], [number, number]);
+    }
+    let all = events_of(&world);
+    assert_eq!(lost(&world, since), [(0.0, 22.0)], "{all:#?}");
+    assert_eq!(all[0].cause, Some(Cause::Unconfirmed));
+    assert_eq!(
+        all[0].text,
+        "no connection for 22.0s, until the capture ends: 3 replies never confirmed by the client"
+    );
+    // The capture lacks the RTU of the last one, which the client uses.
+    let mut used = World::new();
+    used.req();
+    used.rep();
+    used.wait(2 * SECOND);
+    used.rep();
+    used.getattr(1);
+    assert_eq!(lost(&used, since), [], "{:#?}", events_of(&used));
+}
