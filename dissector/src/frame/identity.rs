@@ -14,8 +14,8 @@ use rdmascope_wire::bth::Bth;
 /// different identities before and after the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// A hash of the headers, and of the ICRC, or of the captured bytes if the ICRC was not
-    /// captured.
+    /// A hash of the headers, and of the ICRC, or of the captured bytes if the ICRC was not captured
+    /// or does not cover them: adapters may compute it after the capture.
     hash: u64,
     /// Whether the IP header has a packet number of the sender.
     pub numbering: Numbering,
@@ -44,7 +44,7 @@ impl Numbering {
 }
 
 impl Identity {
-    /// The number of bytes that are hashed if the ICRC was not captured.
+    /// The number of bytes that are hashed if the ICRC does not cover them.
     const COMPARED: usize = 128;
 
     /// The identity of a packet with these captured bytes, from the BTH on. `check` is its ICRC, if
@@ -59,8 +59,8 @@ impl Identity {
     ) -> Identity {
         let mut hasher = FixedState::with_seed(0).build_hasher();
         let bytes = match check {
-            Some(_) => Bth::LENGTH,
-            None => {
+            Some(1..) if verdict != IcrcVerdict::Bad => Bth::LENGTH,
+            _ => {
                 addresses.hash(&mut hasher);
                 Identity::COMPARED
             }
@@ -122,7 +122,8 @@ mod tests {
     }
 
     /// With an ICRC, only the BTH is hashed too, because the ICRC excludes some of its bits.
-    /// Without one, the first 128 bytes and the addresses are.
+    /// Without one, or with one of 0 or another that does not match, the first 128 bytes and the
+    /// addresses are.
     #[test]
     fn packet_identity_covers_icrc_or_first_128_bytes() {
         let with = |check| {
@@ -130,6 +131,9 @@ mod tests {
         };
         assert_eq!(differing(with(Some(5))), (0..12).collect::<Vec<_>>());
         assert_eq!(differing(with(None)), (0..128).collect::<Vec<_>>());
+        assert_eq!(differing(with(Some(0))), (0..128).collect::<Vec<_>>());
+        let bad = |bytes: &[u8]| Identity::new(bytes, addresses(), Some(5), IcrcVerdict::Bad, Some(7));
+        assert_eq!(differing(bad), (0..128).collect::<Vec<_>>());
         let turned = [address(2), address(1)];
         for (check, differs) in [(Some(5), false), (None, true)] {
             let of = |addresses| Identity::new(&[0; 12], addresses, check, IcrcVerdict::Good, Some(7));
