@@ -305,7 +305,8 @@ pub enum Meaning {
 pub struct Closes {
     /// The end that sent it.
     pub from: End,
-    /// The packet.
+    /// The packet. If the capture did not show the FIN, the FIN or RST of the other end that
+    /// acknowledges it.
     pub seen: Seen,
     /// The kind of message.
     pub how: Closing,

@@ -1,8 +1,10 @@
 //! Connections that follow a wait.
 
-use super::{Cause, Kind, SECOND, events_of, lost, testkit, with_waiting_call};
+use super::{Cause, Kind, SECOND, events, events_of, lost, testkit, with_waiting_call};
 use rdmascope_testkit::messages::getattr;
 use rdmascope_testkit::world::World;
+use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::samples;
 
 /// Adds a connection whose queue pairs and PSNs have numbers from `number` on.
 fn connect(world: &mut World, number: u32) {
@@ -139,4 +141,33 @@ fn replies_that_are_never_confirmed_make_no_connection() {
     used.rep();
     used.getattr(1);
     assert_eq!(lost(&used, since), [], "{:#?}", events_of(&used));
+}
+
+/// The FIN or RST of an end is missing. The acknowledgement of a FIN shows which end sent it.
+#[test]
+fn a_missing_fin_changes_neither_closes_nor_outages() {
+    const FIN_OR_RST: u8 = 0x05;
+    let closes = |capture: &Capture| -> Vec<_> {
+        let all = events(capture).into_iter();
+        let about = |kind| kind == Kind::Disconnected || kind == Kind::ServiceLost;
+        all.filter(|event| about(event.kind))
+            .map(|event| (event.connection, event.kind, event.by_requester))
+            .collect()
+    };
+    for sample in ["iwarp-reconnect", "iwarp-scripted"] {
+        let whole = samples::capture(sample);
+        let expected = closes(&whole);
+        // TCP flags after headers of Ethernet and IPv4 without options.
+        let ends = (0..whole.packets.len()).filter(|at| {
+            let data = &whole.packets[*at].data;
+            data[23] == 6 && data[47] & FIN_OR_RST != 0
+        });
+        let ends: Vec<usize> = ends.collect();
+        assert!(ends.len() >= 3, "{sample}");
+        for at in ends {
+            let mut lacking = whole.clone();
+            lacking.packets.remove(at);
+            assert_eq!(closes(&lacking), expected, "{sample} without frame {}", at + 1);
+        }
+    }
 }

@@ -57,6 +57,8 @@ struct Half {
     confirmed: u64,
     /// It has sent a FIN.
     finished: bool,
+    /// A FIN that the capture did not show before was acknowledged.
+    fin_acknowledged: bool,
 }
 
 /// The next input from the stream of an end.
@@ -395,6 +397,11 @@ impl IwarpConnection {
         self.reset || self.halves[end].finished
     }
 
+    /// Whether a FIN of an end was acknowledged, but not captured so far.
+    pub(crate) fn lacks_fin(&self, end: End) -> bool {
+        self.halves[end].fin_acknowledged && !self.has_ended(end)
+    }
+
     /// Whether both ends have sent a FIN, or the connection was reset.
     ///
     /// If the capture has no segment of an end, the FIN of the other end is enough.
@@ -495,11 +502,11 @@ impl IwarpConnection {
     /// Number of an end's acknowledged packets after the last one in the capture. It is 0 or less
     /// if the capture has all of them.
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
-        let Half { stream, acknowledged, finished, .. } = &self.halves[end];
+        let Half { stream, acknowledged, finished, fin_acknowledged, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, stream.expected()?);
         let bytes = Position::of_sequence(expected).distance(acknowledged).saturating_add(1);
         // A FIN has a sequence number of its own.
-        Some(match bytes - i32::from(*finished && bytes == 1) {
+        Some(match bytes - i32::from((*finished || *fin_acknowledged) && bytes == 1) {
             bytes @ 1.. => stream.packets(bytes.unsigned_abs()).min(i32::MAX as u32) as i32,
             bytes => bytes,
         })
@@ -542,13 +549,19 @@ impl Half {
     fn note_acknowledged(&mut self, number: u32, seen: Seen) {
         let last = Position::of_sequence(number.wrapping_sub(1));
         let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(last));
+        // FPDUs have several bytes, so one byte after the others is a FIN (RFC 9293, section 3.4).
+        let is_fin = match self.stream.expected() {
+            Some(expected) => number == expected.wrapping_add(1),
+            None => ahead == 1 && self.acknowledged.is_some(),
+        };
+        self.fin_acknowledged |= is_fin;
         if ahead > 0 {
             self.acknowledged = Some((last, seen));
         }
         if ahead >= 0 {
             self.confirmed = seen.frame;
         }
-        self.stream.acknowledge(number, seen);
+        self.stream.acknowledge(number.wrapping_sub(is_fin.into()), seen);
     }
 
     /// Finds the RDMA Read request that this response answers: its index, and the offset in its

@@ -100,10 +100,7 @@ impl Session {
             transactions.number(&mut self.peers);
         }
         if ends && transactions.observes() {
-            let how = if segment.rst { Closing::Reset } else { Closing::Fin };
-            let end = Position::of_sequence(segment.sequence).plus(segment.payload_length);
-            let numbers = Some((end, segment.acknowledgement.map(Position::of_sequence)));
-            self.peers.observe(Observed::Closes(Closes { from: side, seen, how, numbers }), report);
+            self.observe_end(side, seen, segment, report);
         }
         if segment.payload_length > 0 {
             self.note_sent(side, seen.time);
@@ -122,6 +119,22 @@ impl Session {
             self.attribute(frame, transactions, report);
         }
         self.report_framed(report);
+    }
+
+    /// Reports the FIN or RST of an end, and before it a FIN of the other end that it acknowledges but
+    /// that the capture did not show.
+    fn observe_end(&mut self, side: End, seen: Seen, segment: &Segment<'_>, report: &mut Report<'_>) {
+        let how = if segment.rst { Closing::Reset } else { Closing::Fin };
+        let end = Position::of_sequence(segment.sequence).plus(segment.payload_length);
+        let expected = segment.acknowledgement.map(Position::of_sequence);
+        let has_closed = self.transport.iwarp().is_some_and(|iwarp| iwarp.lacks_fin(side.other()));
+        if let Some(number) = segment.acknowledgement.filter(|_| has_closed) {
+            let numbers = Some((Position::of_sequence(number.wrapping_sub(1)), None));
+            let closes = Closes { from: side.other(), seen, how: Closing::Fin, numbers };
+            self.peers.observe(Observed::Closes(closes), report);
+        }
+        let closes = Closes { from: side, seen, how, numbers: Some((end, expected)) };
+        self.peers.observe(Observed::Closes(closes), report);
     }
 
     /// Reports the pieces of the streams, if requested. Pieces seen before the connection has a

@@ -310,7 +310,8 @@ fn acknowledgement_shows_missing_bytes() {
         (48, (47, 5, Some(0), Some(5))),
         (48, (47, 5, Some(0), Some(6))),
         (30, (47, 5, Some(0), Some(6))),
-        (49, (48, 8, Some(1), None)),
+        // One byte is a FIN.
+        (49, (48, 8, Some(0), Some(8))),
         (76, (75, 9, Some(1), None)),
         (77, (76, 10, Some(2), None)),
     ] {
