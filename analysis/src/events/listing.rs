@@ -277,9 +277,9 @@ fn established(
             ..event(first.time, Kind::Connected, format!("connected{again}{how_long}"))
         });
     }
-    // A capture of one direction lacks the replies.
+    // A capture of one direction lacks the replies. Others may be missing.
     let is_captured = one.summary.captured_ends == [true; 2];
-    let left = match history.unanswered.len() as u64 {
+    let left = match history.unanswered.iter().filter(|call| call.is_complete).count() as u64 {
         waiting @ 1.. if is_captured => format!("; {} had no reply", Counted(waiting, "call")),
         _ => String::new(),
     };

@@ -97,8 +97,8 @@ pub static EVENT: Columns<SessionEvent> = {
             C::new(
                 "by",
                 Word(ENDS, |event| event.by_requester.map(words::end)),
-                "The end that caused the event. It is null if neither end did or if the capture does not \
-                 show it.",
+                "The end that sent the packets of the event, such as the DREQ, the NAKs or the repeated request. \
+                 It need not be at fault. It is null if neither end did, or if the capture does not show it.",
             )
             .or_null(),
             C::new(
