@@ -158,9 +158,13 @@ impl Known<'_> {
     /// Whether it was first used after `other` ended, to the same port. A client may send its REQ
     /// before the DREQ of the connection that it replaces.
     fn may_follow(&self, other: &Known<'_>) -> bool {
-        let (one, other_port) = (&self.summary, other.summary.port);
-        let is_port = one.port.is_none() || other_port.is_none() || one.port == other_port;
-        is_port && other.ended().is_some_and(|ended| ended <= self.used())
+        self.may_be_to_port_of(other) && other.ended().is_some_and(|ended| ended <= self.used())
+    }
+
+    /// Whether both may be connections to one port.
+    pub(super) fn may_be_to_port_of(&self, other: &Known<'_>) -> bool {
+        let (one, other) = (self.summary.port, other.summary.port);
+        one.is_none() || other.is_none() || one == other
     }
 
     /// The distance of its first XID from the last one of `other`; `None` if it is large. Most clients

@@ -178,7 +178,9 @@ impl Story<'_> {
                 );
             }
             let steps = next.map_or(self.reached.steps, |next| self.known[next].history.steps_before);
-            if steps != history.steps || wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
+            let is_doubtful =
+                |wait: &Wait| !shows_silence(one, wait.since) || self.continues_unseen(one, next);
+            if steps != history.steps || wait.as_ref().is_some_and(is_doubtful) {
                 wait = None;
             }
         }
@@ -189,8 +191,11 @@ impl Story<'_> {
     }
 
     /// The end of a wait for the first reply of a connection. If the capture may lack replies before it,
-    /// the wait lasted until the connection was made.
+    /// the wait lasted until the connection was made, at an unknown time if the capture lacks its start.
     fn first_service(&self, one: &Known<'_>, at: usize, reply: Seen) -> Option<Until> {
+        if one.before.is_some() && self.lacks_start(one) {
+            return None;
+        }
         if !one.history.lacked(one.responder()) {
             return Some(Until::Reply(reply, at));
         }
@@ -215,6 +220,26 @@ impl Story<'_> {
         };
         let (reply, at) = last.unanswered().filter_map(again).min_by_key(by_frame)?;
         Some(Until::Reply(reply, at))
+    }
+
+    /// Whether the capture lacks the start of a connection that may have followed one, before the one
+    /// at index `next` did, and on which the server sent packets.
+    fn continues_unseen(&self, one: &Known<'_>, next: Option<usize>) -> bool {
+        let until = next.map_or(Time(i64::MAX), |next| self.known[next].summary.first);
+        let may_follow = |other: &&Known<'_>| {
+            other.ends() == one.ends()
+                && other.may_be_to_port_of(one)
+                && (one.summary.last..until).contains(&other.summary.first)
+        };
+        let followers = self.known.iter().filter(may_follow);
+        followers.filter(|other| self.lacks_start(other)).any(|other| other.summary.captured_ends[1])
+    }
+
+    /// Whether the capture lacks the start of a connection, although it shows that of others. MPA start
+    /// frames are part of the stream.
+    fn lacks_start(&self, one: &Known<'_>) -> bool {
+        let has_start = |one: &Known<'_>| one.history.requests.is_some() || one.history.reply.is_some();
+        !has_start(one) && (one.summary.is_iwarp || self.known.iter().any(has_start))
     }
 
     /// The time at which the client last asked for service, if it came back much later, for other work.
@@ -574,9 +599,12 @@ fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
 }
 
 /// Whether the capture would show the replies of a connection from this time on, or retransmissions
-/// show that none arrived.
+/// show that none arrived. If it lacks all calls, it may lack their replies.
 fn shows_silence(one: &Known<'_>, since: Time) -> bool {
     let responder = one.responder();
+    if one.history.first_used.is_none() && one.history.lacks(responder.other(), since) {
+        return false;
+    }
     one.history.is_retrying()
         || one.history.is_unheard()
         || (one.summary.captured_ends[1] || one.history.captured_hosts[responder])

@@ -91,6 +91,31 @@ fn a_wait_lasts_at_least_until_the_next_connection() {
     );
 }
 
+/// The capture lacks packets from the reply to the start of the next connection, which works.
+#[test]
+fn a_connection_without_its_start_shows_that_packets_are_missing() {
+    let (mut world, since) = with_waiting_call();
+    let lost_from = world.frames.len();
+    world.send(testkit::SERVER, &getattr(2).1);
+    world.ack(testkit::CLIENT);
+    world.disconnect(testkit::CLIENT);
+    world.wait(SECOND);
+    connect(&mut world, 0x1000);
+    world.getattr(3);
+    world.frames.drain(lost_from..);
+    world.wait(10 * SECOND);
+    let silent = world.clone();
+    for xid in 4..10 {
+        world.getattr(xid);
+        world.wait(SECOND / 2);
+    }
+    assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
+    // Control: the client calls, and the server sends nothing.
+    let mut dead = silent;
+    dead.send(testkit::CLIENT, &getattr(4).0);
+    assert_eq!(lost(&dead, since), [(0.0, 11.0)], "{:#?}", events_of(&dead));
+}
+
 /// A capture of the client's packets that has nothing but REQs.
 #[test]
 fn requests_show_an_outage_in_one_direction() {
