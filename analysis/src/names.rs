@@ -6,7 +6,6 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
 use rdmascope_wire::nfs::{nfsstat3, nfsstat4};
-use rdmascope_wire::rpc::GssProcedure;
 use rdmascope_wire::{Cause, cm, private_data, rpc, rpcrdma};
 
 /// The name of a procedure: `WRITE`, `COMPOUND`.
@@ -198,10 +197,9 @@ impl Label {
             }
             return Label::of_operation(operation);
         }
-        // A call that sets up or destroys a context has the procedure number 0 (RFC 2203, section
-        // 5.2.2), but is no NULL.
+        // A call that controls a context has the procedure number 0 (RFC 2203, section 5.2.2), but is
+        // no NULL.
         if let Some(Security::GssControl(procedure)) = transaction.security
-            && procedure != GssProcedure::Data
             && let Some(name) = procedure.name()
         {
             return Label::Named(name);
@@ -319,6 +317,7 @@ impl fmt::Display for SecurityName {
             Security::GssIntegrity => "gss-integrity",
             Security::GssPrivacy => "gss-privacy",
             Security::GssControl(_) => "gss-control",
+            Security::GssUnknown => "gss-unknown",
             Security::Other(flavor) => return write!(f, "flavor-{flavor}"),
         })
     }

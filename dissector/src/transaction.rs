@@ -239,14 +239,18 @@ pub enum Security {
     None,
     /// AUTH_SYS.
     Sys,
-    /// RPCSEC_GSS with authentication only (krb5).
+    /// RPCSEC_GSS with authentication only (krb5), or with protection by the channel below it (RFC
+    /// 5403, section 3.4): arguments and results are in the clear.
     Gss,
     /// RPCSEC_GSS with integrity (krb5i).
     GssIntegrity,
     /// RPCSEC_GSS with privacy (krb5p): arguments and results are encrypted.
     GssPrivacy,
-    /// RPCSEC_GSS, establishing or destroying a context, or with an unknown service.
+    /// RPCSEC_GSS, establishing, binding or destroying a context.
     GssControl(GssProcedure),
+    /// RPCSEC_GSS with an unknown gss_proc or service, or with a credential that was not captured or
+    /// cannot be parsed.
+    GssUnknown,
     /// Another flavor.
     Other(u32),
 }

@@ -365,7 +365,7 @@ impl<'a> SysCredential<'a> {
     }
 }
 
-/// The RPCSEC_GSS credential (RFC 2203, section 5).
+/// The RPCSEC_GSS credential (RFC 2203, section 5; RFC 5403, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssCredential<'a> {
     /// RPCSEC_GSS version: 1, 2 or 3.
@@ -384,13 +384,15 @@ impl<'a> GssCredential<'a> {
     /// Parses the body of a credential of flavor [`flavor::RPCSEC_GSS`].
     pub fn parse(body: &'a [u8]) -> Result<GssCredential<'a>, Stop> {
         let mut reader = Reader::new(body, Layer::RpcsecGss);
+        let version = reader.u32()?;
         Ok(GssCredential {
-            version: reader.u32()?,
+            version,
             procedure: match reader.u32()? {
                 0 => GssProcedure::Data,
                 1 => GssProcedure::Init,
                 2 => GssProcedure::ContinueInit,
                 3 => GssProcedure::Destroy,
+                4 if version == 2 => GssProcedure::BindChannel,
                 other => GssProcedure::Unknown(other),
             },
             sequence: reader.u32()?,
@@ -398,6 +400,7 @@ impl<'a> GssCredential<'a> {
                 1 => GssService::None,
                 2 => GssService::Integrity,
                 3 => GssService::Privacy,
+                4 if version > 1 => GssService::ChannelProtection,
                 other => GssService::Unknown(other),
             },
             handle: reader.opaque()?,
@@ -413,17 +416,19 @@ pub enum GssProcedure {
     Init,
     ContinueInit,
     Destroy,
+    BindChannel,
     Unknown(u32),
 }
 
 impl GssProcedure {
-    /// Its name (RFC 2203, section 5); `None` for unassigned numbers.
+    /// Its name (RFC 5403, section 3.2); `None` for unassigned numbers.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             GssProcedure::Data => "RPCSEC_GSS_DATA",
             GssProcedure::Init => "RPCSEC_GSS_INIT",
             GssProcedure::ContinueInit => "RPCSEC_GSS_CONTINUE_INIT",
             GssProcedure::Destroy => "RPCSEC_GSS_DESTROY",
+            GssProcedure::BindChannel => "RPCSEC_GSS_BIND_CHANNEL",
             GssProcedure::Unknown(_) => return None,
         })
     }
@@ -438,6 +443,9 @@ pub enum GssService {
     Integrity,
     /// rpc_gss_svc_privacy: arguments and results are encrypted.
     Privacy,
+    /// rpc_gss_svc_channel_prot: the channel protects everything, and verifiers are AUTH_NONE
+    /// (RFC 5403, section 3.4).
+    ChannelProtection,
     /// An unassigned number.
     Unknown(u32),
 }
@@ -504,6 +512,18 @@ mod tests {
         assert_eq!(credential.procedure, GssProcedure::Data);
         assert_eq!(credential.service, GssService::Integrity);
         assert_eq!((credential.sequence, credential.handle), (9, &[0xab, 0xcd][..]));
+    }
+
+    /// RFC 5403, section 3.2. RFC 7861, section 2.5, has no RPCSEC_GSS_BIND_CHANNEL.
+    #[test]
+    fn procedure_and_service_4_depend_on_the_version() {
+        let parsed = |version| {
+            let body = [0, 0, 0, version, 0, 0, 0, 4, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, 0];
+            GssCredential::parse(&body).map(|credential| (credential.procedure, credential.service))
+        };
+        assert_eq!(parsed(1), Ok((GssProcedure::Unknown(4), GssService::Unknown(4))));
+        assert_eq!(parsed(2), Ok((GssProcedure::BindChannel, GssService::ChannelProtection)));
+        assert_eq!(parsed(3), Ok((GssProcedure::Unknown(4), GssService::ChannelProtection)));
     }
 
     fn any_status() -> impl Strategy<Value = Status> {

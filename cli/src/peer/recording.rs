@@ -249,8 +249,8 @@ impl Collector {
 }
 
 fn is_gss(transaction: &Transaction) -> bool {
-    use Security::{Gss, GssControl, GssIntegrity, GssPrivacy};
-    matches!(transaction.security, Some(Gss | GssIntegrity | GssPrivacy | GssControl(_)))
+    use Security::{Gss, GssControl, GssIntegrity, GssPrivacy, GssUnknown};
+    matches!(transaction.security, Some(Gss | GssIntegrity | GssPrivacy | GssControl(_) | GssUnknown))
 }
 
 fn private_data(data: connection::PrivateData) -> PrivateData {

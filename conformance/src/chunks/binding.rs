@@ -111,7 +111,7 @@ pub(crate) const RULES: &[Checked<BindingMemory>] = &[
         id: "binding-gss-control",
         level: Level::Violation,
         sources: &[AUTHENTICATION],
-        sentence: "No item is reduced in messages that establish or destroy an RPCSEC_GSS \
+        sentence: "No item is reduced in messages that establish, bind or destroy an RPCSEC_GSS \
             context.",
         explanation: "Data that RPCSEC_GSS puts into a Payload stream stays there. The rule is \
             broken by a Read chunk at a Position other than zero, and by a Write chunk that is \

@@ -16,7 +16,7 @@ pub(super) fn is_nfs4(transaction: &Transaction) -> Option<bool> {
 pub(in super::super) fn is_sealed(transaction: &Transaction) -> bool {
     matches!(
         transaction.security,
-        Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl(_))
+        Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl(_) | Security::GssUnknown)
     )
 }
 

@@ -124,7 +124,7 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     // If the capture cut off the credential, the verifier of the reply shows at least whether it
     // was RPCSEC_GSS.
     let plain = reply.verifier.is_none_or(|verifier| verifier.flavor != flavor::RPCSEC_GSS);
-    let security = transaction.security.unwrap_or(if plain { Security::None } else { UNKNOWN_GSS });
+    let security = transaction.security.unwrap_or(if plain { Security::None } else { Security::GssUnknown });
     if let Some(gss) = &mut transaction.gss
         && gss.sequence.is_none()
     {
@@ -172,29 +172,31 @@ fn enter(security: Security, payload: &mut Payload<'_>) -> Result<bool, Stop> {
             payload.u32()?;
             Ok(true)
         }
-        Security::GssPrivacy | Security::GssControl(_) => Ok(false),
+        Security::GssPrivacy | Security::GssControl(_) | Security::GssUnknown => Ok(false),
         _ => Ok(true),
     }
 }
-
-/// RPCSEC_GSS with a credential that was not captured or cannot be parsed.
-const UNKNOWN_GSS: Security = Security::GssControl(GssProcedure::Unknown(u32::MAX));
 
 fn security(credential: &Auth<'_>) -> Security {
     match credential.flavor {
         flavor::NONE => Security::None,
         flavor::SYS => Security::Sys,
-        flavor::RPCSEC_GSS => match GssCredential::parse(credential.body) {
-            Ok(GssCredential { procedure: GssProcedure::Data, service, .. }) => match service {
-                GssService::None => Security::Gss,
-                GssService::Integrity => Security::GssIntegrity,
-                GssService::Privacy => Security::GssPrivacy,
-                GssService::Unknown(_) => Security::GssControl(GssProcedure::Data),
-            },
-            Ok(GssCredential { procedure, .. }) => Security::GssControl(procedure),
-            Err(_) => UNKNOWN_GSS,
-        },
+        flavor::RPCSEC_GSS => {
+            GssCredential::parse(credential.body).map_or(Security::GssUnknown, |gss| gss_security(&gss))
+        }
         other => Security::Other(other),
+    }
+}
+
+/// gss_proc decides whether a call controls a context. Only RPCSEC_GSS_DATA has a service that
+/// protects arguments and results.
+fn gss_security(credential: &GssCredential<'_>) -> Security {
+    match (credential.procedure, credential.service) {
+        (GssProcedure::Data, GssService::None | GssService::ChannelProtection) => Security::Gss,
+        (GssProcedure::Data, GssService::Integrity) => Security::GssIntegrity,
+        (GssProcedure::Data, GssService::Privacy) => Security::GssPrivacy,
+        (GssProcedure::Data, GssService::Unknown(_)) | (GssProcedure::Unknown(_), _) => Security::GssUnknown,
+        (procedure, _) => Security::GssControl(procedure),
     }
 }
 

@@ -169,9 +169,16 @@ fn xids_may_be_replayed_on_next_connection() {
 /// RPC headers.
 fn gss(service: u32, arguments: &str, results: &str) -> Transaction {
     // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, service, a handle.
-    let body = xdr(&format!("1 0 9 {service} 'ctx'"));
-    let credential = rpc::Auth { flavor: rpc::flavor::RPCSEC_GSS, body: &body };
     let verifier = rpc::Auth { flavor: rpc::flavor::RPCSEC_GSS, body: b"mic." };
+    with_credential(&format!("1 0 9 {service} 'ctx'"), verifier, arguments, results)
+}
+
+const NO_VERIFIER: rpc::Auth<'_> = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
+
+/// A GETATTR of NFSv3 with an RPCSEC_GSS credential.
+fn with_credential(body: &str, verifier: rpc::Auth<'_>, arguments: &str, results: &str) -> Transaction {
+    let body = xdr(body);
+    let credential = rpc::Auth { flavor: rpc::flavor::RPCSEC_GSS, body: &body };
     let mut call = Vec::new();
     rpc::Call {
         xid: Xid(1),
@@ -200,6 +207,23 @@ fn krb5_is_parsed_like_any_call() {
     let getattr = gss(1, "'handle'", "2");
     assert_eq!((getattr.security, getattr.status), (Some(Security::Gss), Some(2)));
     assert!(getattr.details.operations[0].file_handle.is_some());
+}
+
+/// RFC 5403, section 3.4: version 2, rpc_gss_svc_channel_prot, and verifiers of AUTH_NONE.
+#[test]
+fn call_protected_by_its_channel_is_parsed_like_any_call() {
+    let getattr = with_credential("2 0 9 4 'ctx'", NO_VERIFIER, "'handle'", "2");
+    assert_eq!((getattr.security, getattr.status), (Some(Security::Gss), Some(2)));
+    assert!(getattr.details.operations[0].file_handle.is_some());
+}
+
+#[test]
+fn unknown_service_and_procedure_are_not_read() {
+    for credential in ["2 0 9 5 'ctx'", "1 0 9 4 'ctx'", "1 9 9 1 'ctx'"] {
+        let getattr = with_credential(credential, NO_VERIFIER, "'handle'", "2");
+        assert_eq!((getattr.security, getattr.status), (Some(Security::GssUnknown), None), "{credential}");
+        assert!(getattr.details.operations.is_empty());
+    }
 }
 
 #[test]

@@ -235,6 +235,7 @@ pub(super) fn body(
         Some(u32::from_be_bytes(word))
     };
     match transaction.security {
+        Some(Security::GssUnknown) => {}
         Some(Security::GssPrivacy) => {
             keep_word(at, out);
         }

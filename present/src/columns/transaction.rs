@@ -141,9 +141,10 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "security",
                 Shown(|it, see| lend(it.security, |security| see(&SecurityName(security)))),
-                "The authentication of the call: `none`, `sys`, `gss` (krb5), `gss-integrity` (krb5i), \
-                 `gss-privacy` (krb5p), `gss-control` (a context is set up or destroyed), or `flavor-` and \
-                 a number.",
+                "The authentication of the call: `none`, `sys`, `gss` (krb5, or protection by the channel), \
+                 `gss-integrity` (krb5i), `gss-privacy` (krb5p), `gss-control` (a context is set up, bound or \
+                 destroyed), `gss-unknown` (another gss_proc or service, or a credential that cannot be \
+                 read), or `flavor-` and a number.",
             )
             .or_null(),
             C::new(

@@ -49,7 +49,7 @@ pub(super) fn fields(
         Security::GssIntegrity => Protection::Integrity,
         Security::GssPrivacy => return Some(encrypted(unreduced, at)),
         // The arguments that set up a context are not those of the procedure.
-        Security::GssControl(_) | Security::Other(_) => return None,
+        Security::GssControl(_) | Security::GssUnknown | Security::Other(_) => return None,
     };
     let (language, of) = described(transaction, of_reply)?;
     Some(walk(language, of, protection, unreduced, at))

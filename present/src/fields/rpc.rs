@@ -347,13 +347,20 @@ fn sys(words: &mut Words<'_>) -> Result<(), Stop> {
     })
 }
 
-/// An `rpc_gss_cred_vers_1_t` (RFC 2203, section 5).
+/// An `rpc_gss_cred_vers_1_t` (RFC 5403, section 3.2).
 fn gss(words: &mut Words<'_>) -> Result<(), Stop> {
     words.word("version", decimal)?;
-    let procedures = ["RPCSEC_GSS_DATA", "RPCSEC_GSS_INIT", "RPCSEC_GSS_CONTINUE_INIT", "RPCSEC_GSS_DESTROY"];
+    let procedures = [
+        "RPCSEC_GSS_DATA",
+        "RPCSEC_GSS_INIT",
+        "RPCSEC_GSS_CONTINUE_INIT",
+        "RPCSEC_GSS_DESTROY",
+        "RPCSEC_GSS_BIND_CHANNEL",
+    ];
     words.word("gss_proc", |number| with_name_in(number.into(), &procedures))?;
     words.word("seq_num", decimal)?;
-    let services = ["", "rpc_gss_svc_none", "rpc_gss_svc_integrity", "rpc_gss_svc_privacy"];
+    let services =
+        ["", "rpc_gss_svc_none", "rpc_gss_svc_integrity", "rpc_gss_svc_privacy", "rpc_gss_svc_channel_prot"];
     words.word("service", |number| {
         let name = services.get(number as usize).filter(|name| !name.is_empty());
         with_name(number.into(), name.copied())

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::Value;
+use rdmascope_tests::judged::findings;
 use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, attribute};
 use rdmascope_tests::pcap::Capture;
 
@@ -206,6 +207,34 @@ pub(crate) fn seal(capture: &mut Capture, xid: u32, procedure: u32) {
             reply.payload.extend(word.to_be_bytes());
         }
         reply.payload.extend(results);
+    });
+}
+
+/// RFC 5403, section 3.4: arguments and results are in the clear. A call with an unknown service is
+/// not accused.
+#[test]
+fn items_of_a_call_protected_by_its_channel_may_be_reduced() {
+    for service in [4, 9] {
+        let mut capture = version_3();
+        for xid in [WRITE_3, READ_3] {
+            protect_by_channel(&mut capture, xid, service);
+        }
+        assert_eq!(findings(&capture), findings(&version_3()), "service {service}");
+    }
+}
+
+/// Replaces the credential by one of RPCSEC_GSS version 2, without a verifier.
+fn protect_by_channel(capture: &mut Capture, xid: u32, service: u32) {
+    change_call(capture, xid, |call| {
+        let arguments = call.payload.split_off(arguments_at(call));
+        let old = call.payload.len() as u32;
+        call.payload.truncate(24);
+        for word in [6, 24, 2, 0, xid, service, 4, 0x0102_0304, 0, 0] {
+            call.payload.extend(u32::to_be_bytes(word));
+        }
+        let moved = call.payload.len() as u32;
+        call.payload.extend(arguments);
+        call.reads.iter_mut().for_each(|(position, _)| *position = *position + moved - old);
     });
 }
 
