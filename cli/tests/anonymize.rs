@@ -416,6 +416,37 @@ fn names_in_messages_are_replaced() {
     assert!(!holds(&bytes, b"other") && !holds(&bytes, b"protocol") && !holds(&bytes, b"nothing"));
 }
 
+/// All procedures of NFSACL version 2, and an error.
+#[test]
+fn acls_of_version_2_are_replaced() {
+    let mut world = World::new();
+    let handle = [0x48; 32].to_vec();
+    let attributes = |uid| [1, 0o100_644, 1, uid, 100, 4096, 4096, 0, 8, 1, 2, 0, 0, 0, 0, 0, 0].map(word);
+    let attributes = attributes(41_234).concat();
+    let entries = [word(1), word(1), [2, 51_234, 7].map(word).concat()].concat();
+    let acls = [word(15), entries, word(0), word(0)].concat();
+    let found = [word(0), attributes.clone(), acls.clone()].concat();
+    let changed = [word(0), attributes.clone()].concat();
+    let with_word = [handle.clone(), word(1)].concat();
+    for (procedure, arguments, results) in [
+        (1, with_word.clone(), found),
+        (1, with_word.clone(), word(70)),
+        (2, [handle.clone(), acls].concat(), changed.clone()),
+        (3, handle.clone(), changed),
+        (4, with_word.clone(), [word(0), attributes.clone(), word(0x3f)].concat()),
+        (5, with_word, [word(0), handle.clone(), attributes].concat()),
+    ] {
+        let [call, reply] = world.exchange_of([100_227, 2, procedure], &arguments, &results);
+        world.send(0, &call);
+        world.send(1, &reply);
+    }
+    let (pair, _) = pass("acl-2", &world.capture());
+    assert!(holds(&pair.bytes(), &handle));
+    for user in [41_234, 51_234] {
+        assert!(!holds(&pair.bytes(), &word(user)), "{user}");
+    }
+}
+
 #[test]
 fn key_determines_the_replacements() {
     let capture = sample("nfs4.1-backchannel-recall.pcap");

@@ -51,11 +51,13 @@ impl Deref for Description {
     }
 }
 
-/// NFS version 2 (RFC 1094).
-pub static NFS2: Description = Description::new(include_str!("nfs2.x"), naming::NFS2);
+/// NFS version 2 (RFC 1094), and NFSACL version 2.
+pub static NFS2: Description =
+    Description::new(concat!(include_str!("nfs2.x"), include_str!("nfsacl.x")), naming::NFS2);
 
 /// NFS version 3 (RFC 1813), and NFSACL version 3.
-pub static NFS3: Description = Description::new(include_str!("nfs3.x"), naming::NFS3);
+pub static NFS3: Description =
+    Description::new(concat!(include_str!("nfs3.x"), include_str!("nfsacl.x")), naming::NFS3);
 
 /// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its
 /// callbacks.

@@ -40,8 +40,14 @@ enum Kind {
     ModeAndType,
 }
 
-/// NFS version 2.
-pub(crate) const NFS2: &[Row] = &[Row::all(&["mode"], Kind::ModeAndType, "-")];
+/// NFS version 2 and NFSACL version 2.
+pub(crate) const NFS2: &[Row] = &[
+    Row::all(&["mode"], Kind::ModeAndType, "-"),
+    Row::all(&["ACCESS2args.access", "ACCESS2resok.access"], Kind::Bits(&[]), "ACCESS2_"),
+    acl_mask(&["secattr.mask", "GETACL2args.mask"]),
+    ACL_TYPE,
+    ACL_PERMISSIONS,
+];
 
 /// MOUNT.
 pub(crate) const MOUNT: &[Row] =
@@ -50,21 +56,29 @@ pub(crate) const MOUNT: &[Row] =
 /// The port mapper and rpcbind.
 pub(crate) const PORT_MAPPER: &[Row] = &[Row::all(&["mapping.prot"], Kind::Number, "PROTOCOL_")];
 
-/// NFS version 3 and NFSACL.
+/// NFS version 3 and NFSACL version 3.
 pub(crate) const NFS3: &[Row] = &[
     Row::all(&["mode3"], Kind::Mode, "-"),
     Row::all(&["ACCESS3args.access", "ACCESS3resok.access"], Kind::Bits(&[]), "ACCESS3_"),
     Row::all(&["FSINFO3resok.properties"], Kind::Bits(&[]), "FSF3_"),
-    Row::part(&["secattr.mask", "GETACL3args.mask"], Kind::Bits(&[]), "NFS_", "NFS_ACL", "NFS_DFACLCNT"),
-    Row::part(&["aclent.type"], Kind::Bits(&[]), "NFS_ACL_", "NFS_ACL_USER_OBJ", "NFS_ACL_DEFAULT"),
-    Row::part(
-        &["aclent.perm"],
-        Kind::Bits(&[]),
-        "NFS_ACL_PERM_",
-        "NFS_ACL_PERM_EXECUTE",
-        "NFS_ACL_PERM_READ",
-    ),
+    acl_mask(&["secattr.mask", "GETACL3args.mask"]),
+    ACL_TYPE,
+    ACL_PERMISSIONS,
 ];
+
+const fn acl_mask(places: &'static [&'static str]) -> Row {
+    Row::part(places, Kind::Bits(&[]), "NFS_", "NFS_ACL", "NFS_DFACLCNT")
+}
+
+const ACL_TYPE: Row =
+    Row::part(&["aclent.type"], Kind::Bits(&[]), "NFS_ACL_", "NFS_ACL_USER_OBJ", "NFS_ACL_DEFAULT");
+const ACL_PERMISSIONS: Row = Row::part(
+    &["aclent.perm"],
+    Kind::Bits(&[]),
+    "NFS_ACL_PERM_",
+    "NFS_ACL_PERM_EXECUTE",
+    "NFS_ACL_PERM_READ",
+);
 
 /// NFS version 4 and its callbacks.
 pub(crate) const NFS4: &[Row] = &[

@@ -45,9 +45,14 @@ impl World {
         arguments: &[u8],
         results: &[u8],
     ) -> [Vec<u8>; 2] {
+        self.exchange_of([100_003, version, procedure], arguments, results)
+    }
+
+    /// The two messages of a call of this program, version and procedure.
+    pub(crate) fn exchange_of(&mut self, called: [u32; 3], arguments: &[u8], results: &[u8]) -> [Vec<u8>; 2] {
         let xid = self.xid;
         self.xid += 1;
-        let call = call_with(xid, [100_003, version, procedure], arguments);
+        let call = call_with(xid, called, arguments);
         [message(&msg(xid), &call), message(&msg(xid), &reply_with(xid, results))]
     }
 

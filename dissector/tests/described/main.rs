@@ -13,7 +13,7 @@ use rdmascope_dissector::ulb::{self, Chunks, DdpEligible, Details, Operation, Pa
 use rdmascope_wire::rpc::program;
 use rdmascope_wire::{Layer, Stop};
 use rdmascope_xdr::language::{Form, Language, Type};
-use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
+use rdmascope_xdr::{CALLBACK, NFS2, NFS3, NFS4};
 use std::collections::BTreeSet;
 
 /// The number of values generated for each message.
@@ -44,7 +44,8 @@ impl Message {
     fn all() -> Vec<Message> {
         let mut found = Vec::new();
         let programs = [
-            (&*NFS3, program::NFS, 3),
+            (&*NFS2, program::NFSACL, 2),
+            (&NFS3, program::NFS, 3),
             (&NFS3, program::NFSACL, 3),
             (&NFS4, program::NFS, 4),
             (&NFS4, CALLBACK, 1),
@@ -58,8 +59,9 @@ impl Message {
                 }
             }
         }
-        // NULL to COMMIT, NULL to GETXATTRDIR of NFSACL, and NULL and COMPOUND twice.
-        assert_eq!(found.len(), 2 * (22 + 4 + 2 + 2));
+        // NULL to GETXATTRDIR of NFSACL version 2, NULL to COMMIT, NULL to GETXATTRDIR of version 3,
+        // and NULL and COMPOUND twice.
+        assert_eq!(found.len(), 2 * (6 + 22 + 4 + 2 + 2));
         found
     }
 
@@ -256,7 +258,8 @@ fn walks_stop_at_discriminants_without_arm() {
 fn words_outside_their_enumeration_are_noted() {
     let mut noted: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut missed: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for message in Message::all() {
+    // The walks of version 2 skip attributes.
+    for message in Message::all().into_iter().filter(|message| message.procedure.version != 2) {
         let mut maker = Maker::new(message.language, 3);
         for round in 0..ROUNDS {
             let mut made = maker.value(message.of);

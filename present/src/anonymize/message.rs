@@ -273,7 +273,7 @@ pub(super) fn body(
 fn are_types_known(transaction: &Transaction) -> bool {
     transaction.procedure.is_some_and(|called| match (called.program, called.version) {
         (program::NFS, version) => matches!(version, 2..=4),
-        (program::NFSACL, version) => version == 3,
+        (program::NFSACL, version) => matches!(version, 2 | 3),
         (number, _) => program::is_callback(number),
     })
 }

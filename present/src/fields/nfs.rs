@@ -1,4 +1,4 @@
-//! All fields of NFS: arguments and results of version 2, of version 3 with NFSACL, and of version
+//! All fields of NFS: arguments and results of versions 2 and 3 with NFSACL, and of version
 //! 4 with its callbacks. Also those of MOUNT and the port mapper.
 //!
 //! `rdmascope-xdr` describes the messages in the XDR language, with the constants that are the
@@ -92,7 +92,7 @@ impl<F: FnMut(&Value<'_>, Leaf, Range<usize>)> Visitor for Leaves<'_, F> {
 fn described(transaction: &Transaction, of_reply: bool) -> Option<(&'static Language, &'static Type)> {
     let called = transaction.procedure?;
     let (language, number): (&'static Language, u32) = match (called.program, called.version) {
-        (program::NFS, 2) => (&NFS2, called.program),
+        (program::NFS | program::NFSACL, 2) => (&NFS2, called.program),
         (program::NFS | program::NFSACL, 3) => (&NFS3, called.program),
         (program::NFS, 4) => (&NFS4, called.program),
         (program::MOUNT, _) => (&MOUNT, called.program),

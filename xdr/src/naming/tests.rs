@@ -1,3 +1,4 @@
+use crate::{MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER};
 use std::collections::BTreeSet;
 
 /// Each constant of the descriptions belongs to a row or to the exceptions listed here.
@@ -6,11 +7,11 @@ fn no_constant_is_left_out() {
     // Names of attributes, which have their own list, and constants that types use.
     let others = ["AUTH_", "RPCSEC_", "FATTR4_"];
     let texts = [
-        (include_str!("../nfs2.x"), super::NFS2),
-        (include_str!("../nfs3.x"), super::NFS3),
-        (include_str!("../nfs4.x"), super::NFS4),
-        (include_str!("../mount.x"), super::MOUNT),
-        (include_str!("../portmapper.x"), super::PORT_MAPPER),
+        (NFS2.text, super::NFS2),
+        (NFS3.text, super::NFS3),
+        (NFS4.text, super::NFS4),
+        (MOUNT.text, super::MOUNT),
+        (PORT_MAPPER.text, super::PORT_MAPPER),
     ];
     for (text, rows) in texts {
         let constants =

@@ -35,10 +35,6 @@ fn operations(enumeration: &str, last: [u32; 2]) -> Specified {
 /// OP_ILLEGAL and OP_CB_ILLEGAL.
 const ILLEGAL: u32 = 10_044;
 
-/// `ACLPROC2_…` as in Solaris and Linux.
-const ACL_2: [(u32, &str); 6] =
-    [(0, "NULL"), (1, "GETACL"), (2, "SETACL"), (3, "GETATTR"), (4, "ACCESS"), (5, "GETXATTRDIR")];
-
 /// Compares a table with the specification: the same numbers with the same names, and no others.
 fn same<O: Operations + core::fmt::Debug>(all: &[O], expected: &Specified) {
     let shown = |row: &Row| (row.minor_version, row.name);
@@ -63,7 +59,7 @@ fn same<O: Operations + core::fmt::Debug>(all: &[O], expected: &Specified) {
 fn rows_match_the_specifications() {
     same(Nfs2::ALL, &procedures(&NFS2, program::NFS, 2, "NFSPROC_"));
     same(Nfs3::ALL, &procedures(&NFS3, program::NFS, 3, "NFSPROC3_"));
-    same(NfsAcl2::ALL, &ACL_2.map(|(number, name)| (number, (None, name))).into());
+    same(NfsAcl2::ALL, &procedures(&NFS2, program::NFSACL, 2, "ACLPROC2_"));
     same(NfsAcl3::ALL, &procedures(&NFS3, program::NFSACL, 3, "ACLPROC3_"));
     same(Nfs4Procedure::ALL, &[(0, (None, "NULL"))].into());
     same(Nfs4::ALL, &operations("nfs_opnum4", [39, 58]));
