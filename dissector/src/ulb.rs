@@ -484,7 +484,7 @@ pub struct Operation {
     pub file_name: Option<Text>,
     /// A second name: the new name of RENAME, or the text of a symbolic link if it is inline.
     pub other_name: Option<Text>,
-    /// Byte offset in the file; in the destination for COPY and CLONE.
+    /// Byte offset in the file; in the source for COPY and CLONE.
     pub offset: Option<u64>,
     /// Bytes requested or sent; maxcount for READDIR.
     pub count: Option<u64>,

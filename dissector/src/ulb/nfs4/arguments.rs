@@ -278,8 +278,7 @@ pub(super) fn allocate(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.argument_stateid()?;
     walk.argument_stateid()?;
-    walk.skip(8)?;
-    walk.range()?;
+    copied_range(walk)?;
     two_flags(walk)?;
     walk.each(Walk::network_location)
 }
@@ -329,8 +328,14 @@ pub(super) fn write_same(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn clone(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.argument_stateid()?;
     walk.argument_stateid()?;
+    copied_range(walk)
+}
+
+/// Walks the offsets in the source and in the destination, and the count.
+fn copied_range(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.offset()?;
     walk.skip(8)?;
-    walk.range()
+    walk.length()
 }
 
 pub(super) fn setxattr(walk: &mut Walk<'_, '_>) -> Outcome {
