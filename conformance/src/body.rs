@@ -6,6 +6,7 @@ use super::finding::{Finding, Value};
 use super::header;
 use super::judged::{by_caller, paired};
 use super::rule::{Document, Level, Source, Unseen};
+use super::sessions::SessionUse;
 use alloc::format;
 use rdmascope_dissector::transaction::{Chunk, Message, Part, Transaction};
 use rdmascope_dissector::ulb::{Operation, OperationKind, Place};
@@ -19,7 +20,7 @@ const COMPOUND_4_1: Source = Source { document: Document::Rfc8881, section: "16.
 const UNPARSED: Source = Source { document: Document::Rfc8166, section: "4.5.2" };
 const COMPLEXITY: Source = Source { document: Document::Rfc8267, section: "6.4.2" };
 
-pub(crate) const RULES: &[Checked] = &[
+pub(crate) const RULES: &[Checked<SessionUse>] = &[
     Checked {
         id: "rpc-arguments",
         level: Level::Violation,
@@ -52,9 +53,12 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[COMPOUND, COMPOUND_4_1],
         sentence: "The reply to a COMPOUND has one result for each operation up to the first that failed, and the status of the last one.",
-        explanation: "A reply with NFS4_OK has as many results as the call has operations. The \
+        explanation: "A reply with NFS4_OK has as many results as the call has operations. Each \
+            result is that of the operation at its place, or OP_ILLEGAL. The \
             rule applies if all arguments and results were read. It depends on the reply \
-            belonging to its call, as write-chunk-count does.",
+            belonging to its call, as write-chunk-count does. If session-sequence reports the \
+            request, the reply may be the one that the Responder kept for another request, and \
+            results of other operations are no finding.",
         check: Check::Transaction(compound_results),
     },
     Checked {
@@ -127,6 +131,7 @@ pub(crate) fn may_break(transaction: &Transaction) -> bool {
     transaction.messages().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
         || transaction.details.returns_tag == Some(false)
+        || transaction.details.other_result.is_some()
         || wrong_results(transaction).is_some()
         || transaction.details.operations.iter().any(is_wrong)
 }
@@ -229,7 +234,7 @@ fn describe(fault: &Fault, subject: &str, finding: impl FnOnce(alloc::string::St
     }
 }
 
-fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+fn arguments(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
     let Some(call) = transaction.call.as_ref() else { return };
     let Some(fault) = fault_of(call, transaction, false) else { return };
     let succeeded = transaction.status == Some(0);
@@ -262,7 +267,7 @@ fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
         )
 }
 
-fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+fn results(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let Some(fault) = fault_of(reply, transaction, true) else { return };
     // Without the credential of the call, it is unknown whether RPCSEC_GSS protects the results.
@@ -285,7 +290,8 @@ fn is_read(transaction: &Transaction) -> bool {
     bodies::is_called(transaction, call) && bodies::is_read(transaction, reply)
 }
 
-fn compound_results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+fn compound_results(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
+    other_result(transaction, view, findings);
     let Some(wrong) = wrong_results(transaction).filter(|_| is_read(transaction)) else { return };
     let (words, found, allowed) = match wrong {
         WrongResults::Count { found, called } => {
@@ -300,13 +306,30 @@ fn compound_results(transaction: &Transaction, view: &View<'_>, findings: &mut F
     );
 }
 
-fn compound_tag(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+/// Reports a result that belongs to another operation than the one at its place.
+fn other_result(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
+    let details = &transaction.details;
+    let Some((index, found)) = details.other_result.filter(|_| is_read(transaction)) else { return };
+    let called = details.operations[index as usize].kind;
+    if !view.memory.is_out_of_order() {
+        let words = format!(
+            "result {0} is for {1}, and operation {0} is {2}",
+            index + 1,
+            found.name(),
+            called.name()
+        );
+        let values = (Value::Name(found.name()), Value::Name(called.name()));
+        findings.add(paired(transaction, view, words).values(values.0, values.1));
+    }
+}
+
+fn compound_tag(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
     if transaction.details.returns_tag == Some(false) && is_read(transaction) {
         findings.add(paired(transaction, view, "a reply with another tag than its call"));
     }
 }
 
-fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+fn result_count(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
     // read-chunk-length and read-chunk-padding cover a Read chunk with more bytes than its item.
     let moved = transaction.call.as_ref().map_or(0, chunks::read_bytes);
     let is_own =
@@ -324,7 +347,7 @@ fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
     }
 }
 
-fn result_stable(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+fn result_stable(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
     const NAMES: [&str; 3] = ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"];
     let operations = transaction.details.operations.iter().filter(|_| is_read(transaction));
     for (found, requested) in operations.filter_map(stable) {
@@ -334,7 +357,7 @@ fn result_stable(transaction: &Transaction, view: &View<'_>, findings: &mut Find
     }
 }
 
-fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+fn garbage(transaction: &Transaction, view: &View<'_, SessionUse>, findings: &mut Findings<'_>) {
     let (Some(call), Some(rpc::Status::GarbageArguments)) = (&transaction.call, transaction.rpc_status)
     else {
         return;

@@ -228,6 +228,11 @@ impl Memory for SessionUse {
 }
 
 impl SessionUse {
+    /// Whether the sequence ID of the transaction that ends is wrong.
+    pub(crate) fn is_out_of_order(&self) -> bool {
+        self.faults.iter().any(|fault| fault.kind == Kind::Order)
+    }
+
     fn note_flags(&mut self, flags: u32, frame: u64) {
         for bit in (0..32).filter(|bit| flags & (1 << bit) != 0) {
             match self.flags.iter_mut().find(|flag| flag.bit == bit) {

@@ -61,7 +61,7 @@ pub const SUBJECTS: &[Subject] = &[
     subject!("RPC", rpc, &RPC, |all| (&all.rpc, &all.memory)),
     subject!("GSS sequence numbers", gss, &GSS, |all| &all.gss),
     subject!("Calls that come again", retries, &RETRIES, |all| (&all.retries, &all.rpc)),
-    subject!("Arguments and results", body, &BODY, |_| ()),
+    subject!("Arguments and results", body, &BODY, |all| &all.sessions),
     subject!("Connection establishment", establishment, &Gate::OPEN, |all| (
         &all.establishment,
         &all.transport

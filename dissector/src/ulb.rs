@@ -253,6 +253,10 @@ pub struct Details {
     pub answered: Option<u32>,
     /// Whether the reply to a COMPOUND has the tag of its call. `None` unless both were captured.
     pub returns_tag: Option<bool>,
+    /// The first result of a COMPOUND that belongs to another operation than that of the call at its
+    /// place, which it is not stored with: its index, and its own operation. OP_ILLEGAL answers any
+    /// operation.
+    pub other_result: Option<(u32, OperationKind)>,
     /// The status of the procedure as a whole, from the reply.
     pub status: Option<u32>,
     /// The backchannel fields of all operations. `None` if there are none.
@@ -276,6 +280,7 @@ clone_in_place!(Details {
     tag,
     answered,
     returns_tag,
+    other_result,
     status,
     backchannel,
     session,
@@ -293,6 +298,7 @@ impl Details {
         self.tag = Text::default();
         self.answered = None;
         self.returns_tag = None;
+        self.other_result = None;
         self.status = None;
         self.backchannel = None;
         self.session = Session::default();

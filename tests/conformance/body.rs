@@ -95,6 +95,17 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[36, 38], "13", "0"),
     },
     Trigger {
+        rule: "compound-results",
+        alteration: "a COMPOUND with PUTFH is answered with a result of PUTROOTFH",
+        control: basic,
+        alter: |capture| {
+            // As above. The result of PUTROOTFH is a status, too.
+            change_reply(capture, 0x3bfc_0516, |reply| reply.set_word(results_at(reply) + 12 + 44, 24));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[36, 38], "PUTROOTFH", "PUTFH"),
+    },
+    Trigger {
         rule: "compound-tag",
         alteration: "the reply to a COMPOUND without a tag has one",
         control: basic,

@@ -299,6 +299,19 @@ fn verdicts(capture: &Capture, prefix: &str) -> Vec<Verdict> {
     found(capture, prefix).iter().map(|finding| finding.verdict).collect()
 }
 
+/// RFC 8881, section 2.10.6.1.3.1: a replier that does not recognize a false retry returns the reply
+/// that it keeps.
+#[test]
+fn kept_reply_to_another_request_is_no_fault_of_the_server() {
+    let mut capture = basic();
+    // Status, empty tag, count, and SEQUENCE with 44 bytes precede the result of PUTFH, which becomes
+    // one of PUTROOTFH.
+    change_reply(&mut capture, ACCESS, |reply| reply.set_word(results_at(reply) + 12 + 44, 24));
+    assert_eq!(verdicts(&capture, "compound-results"), [Verdict::Certain]);
+    add_to_call(&mut capture, ACCESS, NUMBER, u32::MAX);
+    assert_eq!(verdicts(&capture, "compound-results"), []);
+}
+
 /// If one packet of the client is missing as well, the requests in between are unknown.
 #[test]
 fn missing_call_skips_no_sequence_id() {

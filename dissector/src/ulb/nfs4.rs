@@ -128,10 +128,14 @@ fn result<O: Operations>(
     // 16.2).
     let kind = found.map_or(OperationKind::Unknown(code), Into::into);
     let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
-    let Details { operations, arena, backchannel, session, entries, states, .. } = details;
+    let Details { operations, arena, backchannel, session, entries, states, other_result, .. } = details;
     let (operation, place) = match operations.get(index) {
         Some(operation) if called(operation) => (&mut operations[index], Some(index)),
-        _ => add(operations, &mut unkept, kind),
+        Some(_) => {
+            other_result.get_or_insert((index as u32, kind));
+            (unkept.insert(Operation::new(kind)), None)
+        }
+        None => add(operations, &mut unkept, kind),
     };
     let facts = Facts::new(states, place);
     let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries, facts);

@@ -188,10 +188,10 @@ fn facts_name_their_operations_and_are_cleared_with_them() {
     assert_eq!(places(&details), [2, 2, 3], "those of the result of CLOSE are beside its arguments");
     details.clear();
     assert!(details.states.is_empty());
-    // The facts of a result for another operation belong to the operation that was added.
+    // A result for another operation belongs to no operation of the call.
     let mut details = called(COMPOUND, "'' 0 1 24", &[]);
     answered(COMPOUND, &mut details, "0 '' 1 4 0 2 0 0 5", &[]);
-    assert_eq!(places(&details), [1]);
+    assert_eq!(places(&details), []);
 }
 
 #[test]
