@@ -461,6 +461,35 @@ fn truncated_file_ends_at_its_size() {
     }
 }
 
+/// SETATTR and CREATE of NFS version 2 (RFC 1094, sections 2.2.3, 2.2.10 and 2.3.6): a size of all
+/// ones is not to be set.
+#[test]
+fn version_2_sets_sizes() {
+    let (handle, fattr) = (vec![0x48; 32], vec![0; 68]);
+    let sattr = |size| [vec![0xff; 12], word(size), vec![0xff; 16]].concat();
+    let found = [word(0), handle.clone(), fattr.clone()].concat();
+    let entry = [vec![0x49; 32], opaque(b"name")].concat();
+    let contents = |calls: &[(u32, Vec<u8>)]| {
+        let mut world = World::new();
+        let write = [handle.clone(), vec![0; 12], opaque(b"0123456789abcdef")].concat();
+        for (procedure, arguments) in [(4, entry.clone()), (8, write)].iter().chain(calls) {
+            let results =
+                if matches!(procedure, 4 | 9) { found.clone() } else { [word(0), fattr.clone()].concat() };
+            let [call, reply] = world.exchange(2, *procedure, arguments, &results);
+            world.send(0, &call);
+            world.send(1, &reply);
+        }
+        let to = folder();
+        world.extract(to.path(), &[]);
+        fs::read(to.path().join("name")).unwrap()
+    };
+    let set = |size| (2, [handle.clone(), sattr(size)].concat());
+    let create = |size| (9, [entry.clone(), sattr(size)].concat());
+    assert_eq!(contents(&[set(0xffff_ffff), create(0xffff_ffff)]), b"0123456789abcdef");
+    assert_eq!(contents(&[set(4)]), b"0123");
+    assert_eq!(contents(&[create(0)]), b"");
+}
+
 /// A READ that overlapped with a WRITE in time may return the earlier contents of the file.
 #[test]
 fn read_concurrent_with_a_write_replaces_nothing() {

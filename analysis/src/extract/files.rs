@@ -5,7 +5,7 @@ use crate::report::is_sealed;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
-use rdmascope_dissector::ulb::{Nfs3, Nfs4, Operation, OperationKind, Text};
+use rdmascope_dissector::ulb::{Nfs2, Nfs3, Nfs4, Operation, OperationKind, Text};
 use rdmascope_wire::rpc;
 use std::collections::HashMap;
 use std::io;
@@ -138,9 +138,11 @@ impl<F: Storage> Files<F> {
             self.bind(transaction, server, name, handle);
         }
         let sized = match operation.kind {
-            OperationKind::Nfs3(Nfs3::Setattr) => operation.file_handle,
-            // An UNCHECKED CREATE may find an existing file.
-            OperationKind::Nfs3(Nfs3::Create) => operation.result_file_handle,
+            OperationKind::Nfs2(Nfs2::Setattr) | OperationKind::Nfs3(Nfs3::Setattr) => operation.file_handle,
+            // A CREATE of version 2, and an UNCHECKED one of version 3, may find an existing file.
+            OperationKind::Nfs2(Nfs2::Create) | OperationKind::Nfs3(Nfs3::Create) => {
+                operation.result_file_handle
+            }
             _ => None,
         };
         if let (Some(handle), Some(size)) = (sized, operation.size) {

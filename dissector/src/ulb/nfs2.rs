@@ -30,9 +30,8 @@ operations! {
     }
 }
 
-/// Bytes of a `fattr` (section 2.3.5) and of an `sattr` (section 2.3.6).
+/// Bytes of a `fattr` (section 2.3.5).
 pub(super) const FATTR: u32 = 17 * 4;
-const SATTR: u32 = 8 * 4;
 
 pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle_2()
@@ -40,7 +39,16 @@ pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle_2()?;
-    walk.skip(SATTR)
+    settable_attributes(walk)
+}
+
+/// An `sattr` (section 2.3.6). A size of all ones is not to be set.
+fn settable_attributes(walk: &mut Walk<'_, '_>) -> Outcome {
+    // Mode, owner and group.
+    walk.skip(3 * 4)?;
+    walk.operation.size = Some(walk.u32()?).filter(|size| *size != u32::MAX).map(u64::from);
+    // The times of access and of modification.
+    walk.skip(2 * 8)
 }
 
 /// A `diropargs` (section 2.3.10).
@@ -51,7 +59,7 @@ fn entry(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn entry_and_attributes(walk: &mut Walk<'_, '_>) -> Outcome {
     entry(walk)?;
-    walk.skip(SATTR)
+    settable_attributes(walk)
 }
 
 fn read(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -91,7 +99,7 @@ fn link(walk: &mut Walk<'_, '_>) -> Outcome {
 fn symlink(walk: &mut Walk<'_, '_>) -> Outcome {
     entry(walk)?;
     walk.argument_link()?;
-    walk.skip(SATTR)
+    settable_attributes(walk)
 }
 
 fn readdir(walk: &mut Walk<'_, '_>) -> Outcome {
