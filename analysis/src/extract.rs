@@ -46,13 +46,15 @@ pub struct Summary {
 impl Summary {
     /// The counts of everything that was left out, each with a description for people.
     pub fn left_out(&self) -> impl Iterator<Item = (u64, &'static str)> {
-        let LeftOut { bytes_beyond_size, of_further_files, unclear, scattered, sealed } = self.left_out;
+        let LeftOut { bytes_beyond_size, of_further_files, unclear, scattered, read_plus, sealed } =
+            self.left_out;
         let counts = [
             (bytes_beyond_size, "bytes are beyond the size limit of a file (--max-file-size)"),
             (self.files_beyond_total, "files exceed the limit on the total size (--max-total-size)"),
             (of_further_files, "READs and WRITEs are of files beyond the limit (--max-files)"),
             (unclear, "READs and WRITEs have no file handle, offset or count in this capture"),
             (scattered, "READs and WRITEs are too scattered to be tracked"),
+            (read_plus, "READ_PLUS results are not supported"),
             (sealed, "calls are encrypted (krb5p) and may be READs or WRITEs"),
         ];
         counts.into_iter().filter(|(count, _)| *count > 0)

@@ -315,7 +315,7 @@ fn file_size_is_bounded_for_any_offset() {
     world.write(b"other", 4092, b"four");
     let (files, last) = index(&world.extract(to.path(), &limits), to.path());
     assert_eq!(files.len(), 2);
-    let left_out = json!({"bytes_beyond_size": 20, "of_further_files": 1, "unclear": 0, "scattered": 0, "sealed": 0, "files_beyond_total": 1});
+    let left_out = json!({"bytes_beyond_size": 20, "of_further_files": 1, "unclear": 0, "scattered": 0, "read_plus": 0, "sealed": 0, "files_beyond_total": 1});
     assert_eq!((&last["left_out"], &last["files"]), (&left_out, &json!(1)));
 }
 
@@ -488,6 +488,21 @@ fn version_2_sets_sizes() {
     assert_eq!(contents(&[set(0xffff_ffff), create(0xffff_ffff)]), b"0123456789abcdef");
     assert_eq!(contents(&[set(4)]), b"0123");
     assert_eq!(contents(&[create(0)]), b"");
+}
+
+/// READ_PLUS (RFC 7862, section 15.10) after PUTFH, with four bytes of data.
+#[test]
+fn read_plus_is_reported_as_left_out() {
+    let mut world = World::new();
+    let arguments = [opaque(b""), [2, 2, 22].map(word).concat(), opaque(b"handle"), word(68)].concat();
+    let arguments = [arguments, vec![0; 16 + 8], word(4)].concat();
+    let results = [0, 0, 2, 22, 0, 68, 0, 1, 1, 0, 0, 0].map(word).concat();
+    let [call, reply] = world.exchange(4, 1, &arguments, &[results, opaque(b"data")].concat());
+    world.send(0, &call);
+    world.send(1, &reply);
+    let output = world.extract(folder().path(), &[]);
+    let notices = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notices.contains("omitted: 1 READ_PLUS results are not supported"), "{notices}");
 }
 
 /// A READ that overlapped with a WRITE in time may return the earlier contents of the file.

@@ -30,6 +30,8 @@ pub struct LeftOut {
     pub unclear: u64,
     /// READs and WRITEs beyond the limit on stretches.
     pub scattered: u64,
+    /// Results of READ_PLUS, whose data is not extracted.
+    pub read_plus: u64,
     /// NFS calls with encrypted arguments and results, which may be READs and WRITEs.
     pub sealed: u64,
 }
@@ -194,6 +196,7 @@ impl<F: Storage> Files<F> {
                         self.take_size(transaction, server, handle, size);
                     }
                 }
+                Nfs4::ReadPlus => self.left_out.read_plus += 1,
                 Nfs4::Deallocate => self.take_hole(transaction, server, operation, current.0),
                 _ => self.take_operation(transaction, server, operation, current.0)?,
             }

@@ -251,6 +251,11 @@ static LEFT_OUT: Columns<LeftOutRow> = {
                 "READs and WRITEs of files with too many ranges to track.",
             ),
             C::new(
+                "read_plus",
+                U64(|(it, _)| Some(it.read_plus)),
+                "READ_PLUS results, whose data is not extracted.",
+            ),
+            C::new(
                 "sealed",
                 U64(|(it, _)| Some(it.sealed)),
                 "NFS calls with encrypted arguments and results (krb5p).",
