@@ -395,14 +395,12 @@ fn call_without_reply_has_connection_events() {
     capture.packets.retain(|packet| packet.source() != mutate::SERVER || packet.xid() != Some(XID));
     let file = Temporary::new("show-no-reply.pcap", &pcap::write(&capture));
     let (found, printed) = events(file.path(), ["--xid", "0x1b396a62"]);
-    assert!(printed.contains("no reply"), "{printed}");
+    assert!(printed.contains("no-reply"), "{printed}");
     let kinds: Vec<_> = found.iter().map(|event| event["event"].as_str()).collect();
     assert_eq!(kinds, [Some("disconnected")]);
     let (_, section) = printed.split_once("\nEvents\n").expect("there is a section");
-    assert!(
-        section.contains("\n      client closed the connection (DREQ); 1 call had no reply\n"),
-        "{section}"
-    );
+    // The capture lacks the reply.
+    assert!(section.contains("\n      client closed the connection (DREQ)\n"), "{section}");
     // The original session: the call had its reply before.
     let (found, printed) = events(&sample("nfs3-basic.pcap"), ["--xid", "0x1b396a62"]);
     assert!(found.is_empty() && !printed.contains("\nEvents\n"), "{printed}");
