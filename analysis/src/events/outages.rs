@@ -50,6 +50,9 @@ impl Until {
     }
 }
 
+/// The calls that have replies, by ends and XID, each with the index of its connection.
+type Answered = HashMap<(Ends, Xid), Vec<(usize, Call)>, FixedState>;
+
 /// The connections of a capture, and the times of connection requests.
 struct Story<'a> {
     known: &'a [Known<'a>],
@@ -59,8 +62,7 @@ struct Story<'a> {
     made: HashMap<Ends, Vec<(usize, Seen)>, FixedState>,
     /// The times of the requests for connections that were never made, by ends, in order.
     vain: HashMap<Ends, Vec<Time>, FixedState>,
-    /// The calls that have replies, by ends and XID, each with the index of its connection.
-    answered: OnceCell<HashMap<(Ends, Xid), Vec<(usize, Call)>, FixedState>>,
+    answered: OnceCell<Answered>,
     reached: Reached,
 }
 
@@ -114,9 +116,8 @@ fn by_frame((seen, _): &(Seen, usize)) -> u64 {
     seen.frame
 }
 
-/// The calls that have replies.
-fn answered(known: &[Known<'_>]) -> HashMap<(Ends, Xid), Vec<(usize, Call)>, FixedState> {
-    let mut answered: HashMap<_, Vec<_>, _> = HashMap::default();
+fn answered(known: &[Known<'_>]) -> Answered {
+    let mut answered = Answered::default();
     for (index, one) in known.iter().enumerate() {
         for call in one.history.calls.iter().filter(|call| call.reply.is_some()) {
             answered.entry((one.ends(), call.xid)).or_default().push((index, *call));
