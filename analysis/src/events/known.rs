@@ -124,7 +124,8 @@ impl Known<'_> {
             }
             (false, _) if history.has_given_up => true,
             (false, _) => {
-                let next = request_times.iter().map(|(time, _)| *time).find(|time| *time > run.last.time);
+                let next = request_times.partition_point(|(time, _)| *time <= run.last.time);
+                let next = request_times.get(next).map(|(time, _)| *time);
                 // A client that received an answer confirms or rejects it.
                 let asks_again = next.is_some_and(|next| next.since(run.last.time) <= RECONNECT);
                 let is_vain = history.ready.is_none() && (asks_again || run.count > RETRIES);

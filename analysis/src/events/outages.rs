@@ -63,6 +63,8 @@ struct Story<'a> {
     /// The times of the requests for connections that were never made, by ends, in order.
     vain: HashMap<Ends, Vec<Time>, FixedState>,
     answered: OnceCell<Answered>,
+    /// Whether the capture shows how a connection was made.
+    shows_starts: bool,
     reached: Reached,
 }
 
@@ -83,8 +85,15 @@ pub(super) fn report(
             made.entry(one.ends()).or_default().push((index, seen));
         }
     }
-    let story =
-        Story { known, failed, made, vain: vain(known, requests), answered: OnceCell::new(), reached };
+    let story = Story {
+        known,
+        failed,
+        made,
+        vain: vain(known, requests),
+        answered: OnceCell::new(),
+        shows_starts: known.iter().any(has_start),
+        reached,
+    };
     // The times without service on the connections between two ends.
     let mut covered: HashMap<Ends, Vec<(Time, Time)>, FixedState> = HashMap::default();
     for (index, one) in
@@ -110,6 +119,11 @@ fn vain(known: &[Known<'_>], requests: &Requests) -> HashMap<Ends, Vec<Time>, Fi
     let is_vain = |(_, at): &&(Time, usize)| !known[*at].was_established();
     let times = |times: &[(Time, usize)]| times.iter().filter(is_vain).map(|(time, _)| *time).collect();
     requests.iter().map(|(ends, all)| (*ends, times(all))).collect()
+}
+
+/// Whether the capture shows how a connection was made.
+fn has_start(one: &Known<'_>) -> bool {
+    one.history.requests.is_some() || one.history.reply.is_some()
 }
 
 fn by_frame((seen, _): &(Seen, usize)) -> u64 {
@@ -239,8 +253,7 @@ impl Story<'_> {
     /// Whether the capture lacks the start of a connection, although it shows that of others. MPA start
     /// frames are part of the stream.
     fn lacks_start(&self, one: &Known<'_>) -> bool {
-        let has_start = |one: &Known<'_>| one.history.requests.is_some() || one.history.reply.is_some();
-        !has_start(one) && (one.summary.is_iwarp || self.known.iter().any(has_start))
+        !has_start(one) && (one.summary.is_iwarp || self.shows_starts)
     }
 
     /// The time at which the client last asked for service, if it came back much later, for other work.
