@@ -4,7 +4,7 @@ use super::{Cause, Kind, SECOND, events, events_of, lost, testkit, with_waiting_
 use rdmascope_testkit::messages::getattr;
 use rdmascope_testkit::world::World;
 use rdmascope_tests::pcap::Capture;
-use rdmascope_tests::samples;
+use rdmascope_tests::{mutate, samples};
 
 /// Adds a connection whose queue pairs and PSNs have numbers from `number` on.
 fn connect(world: &mut World, number: u32) {
@@ -193,6 +193,24 @@ fn a_missing_fin_changes_neither_closes_nor_outages() {
             let mut lacking = whole.clone();
             lacking.packets.remove(at);
             assert_eq!(closes(&lacking), expected, "{sample} without frame {}", at + 1);
+        }
+    }
+}
+
+/// A capture of one direction shows which end closed a stream first.
+#[test]
+fn one_direction_shows_who_closed_the_connection() {
+    let closed_by = |capture: &Capture| -> Vec<_> {
+        let all = events(capture).into_iter();
+        all.filter(|event| event.kind == Kind::Disconnected).map(|event| event.by_requester).collect()
+    };
+    for sample in ["iwarp-nfs3", "iwarp-reconnect", "iwarp-scripted"] {
+        let whole = samples::capture(sample);
+        let expected = closed_by(&whole);
+        let first = whole.packets[0].source();
+        for is_first in [false, true] {
+            let half = mutate::keep(&whole, |packet| (packet.source() == first) == is_first);
+            assert_eq!(closed_by(&half), expected, "{sample} {is_first}");
         }
     }
 }

@@ -57,7 +57,7 @@ struct Half {
     confirmed: u64,
     /// It has sent a FIN.
     finished: bool,
-    /// A FIN that the capture did not show before was acknowledged.
+    /// Its last acknowledged byte is a FIN, which the capture did not show before.
     fin_acknowledged: bool,
 }
 
@@ -549,19 +549,25 @@ impl Half {
     fn note_acknowledged(&mut self, number: u32, seen: Seen) {
         let last = Position::of_sequence(number.wrapping_sub(1));
         let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(last));
-        // FPDUs have several bytes, so one byte after the others is a FIN (RFC 9293, section 3.4).
-        let is_fin = match self.stream.expected() {
-            Some(expected) => number == expected.wrapping_add(1),
-            None => ahead == 1 && self.acknowledged.is_some(),
-        };
-        self.fin_acknowledged |= is_fin;
+        if ahead >= 0 {
+            self.note_fin(number, ahead);
+            self.confirmed = seen.frame;
+        }
         if ahead > 0 {
             self.acknowledged = Some((last, seen));
         }
-        if ahead >= 0 {
-            self.confirmed = seen.frame;
+        let has_fin = ahead >= 0 && self.fin_acknowledged;
+        self.stream.acknowledge(number.wrapping_sub(has_fin.into()), seen);
+    }
+
+    /// Notes whether the last of the `ahead` bytes that are acknowledged before this number is a FIN.
+    /// FPDUs have a multiple of four bytes, so one more byte is a FIN (RFC 9293, section 3.4).
+    fn note_fin(&mut self, number: u32, ahead: i32) {
+        match self.stream.expected() {
+            Some(expected) => self.fin_acknowledged = number == expected.wrapping_add(1),
+            None if ahead > 0 => self.fin_acknowledged = ahead % 4 == 1 && self.acknowledged.is_some(),
+            None => {}
         }
-        self.stream.acknowledge(number.wrapping_sub(is_fin.into()), seen);
     }
 
     /// Finds the RDMA Read request that this response answers: its index, and the offset in its
