@@ -387,7 +387,7 @@ pub struct Refused {
     /// old, and unless all observations are enabled.
     pub is_operation: bool,
     /// For an RDMA operation on memory that the refusing end advertised: the packet that completed
-    /// the message with that memory, and whether that message is a reply, as in the reliable-reply
+    /// the message with that memory, and whether that message may be a reply, as in the reliable-reply
     /// draft. `None` for other requests, if the operation is too old, and unless all observations are
     /// enabled.
     pub advertised: Option<(Seen, bool)>,

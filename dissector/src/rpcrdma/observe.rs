@@ -16,7 +16,7 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
     /// Whether the request in this frame is a recent RDMA operation. If its memory was advertised:
-    /// the packet that completed the advertising message, and whether that is a reply.
+    /// the packet that completed the advertising message, and whether that may be a reply.
     pub(crate) fn operation_in(&self, frame: u64) -> Option<Option<(Seen, bool)>> {
         self.operations.iter().rev().find(|(request, _)| *request == frame).map(|(_, by)| *by)
     }
@@ -147,7 +147,7 @@ impl Transactions {
     }
 
     /// For an operation on memory that end `owner` advertised for it: the packet that completed the
-    /// advertising message, and whether that message is a reply. Otherwise an error with the first
+    /// advertising message, and whether that message may be a reply. Otherwise an error with the first
     /// byte outside that memory, and the reason. `seen` is a packet of the operation or of its refusal.
     pub(crate) fn allowed_memory(
         &self,

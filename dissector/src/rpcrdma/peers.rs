@@ -112,7 +112,7 @@ pub(crate) struct Peers {
     /// Kept only if all observations are enabled.
     pub(super) revoked: VecDeque<(Slot, Revoked)>,
     /// The latest RDMA operations: the frame of each. If its memory was advertised: the packet that
-    /// completed the advertising message, and whether that is a reply. Kept only if all observations
+    /// completed the advertising message, and whether that may be a reply. Kept only if all observations
     /// are enabled.
     pub(super) operations: VecDeque<(u64, Option<(Seen, bool)>)>,
     /// Number of transactions reported: forward, backward.
