@@ -326,7 +326,7 @@ impl JudgedConnection {
                 // sender.
                 if faulty.hides_a_message() {
                     self.doubt(faulty.from);
-                    self.known.note_missing(&Missing { from: faulty.from, packets: 1 });
+                    self.known.note_missing(&Missing { from: faulty.from, packets: 1, acknowledged: None });
                 }
             }
             Observed::Refused(refused) => self.run_kind(selected, About::Refused, Case::Refused(refused)),
@@ -478,7 +478,7 @@ mod tests {
             let mut judge = judge_of_both_ends();
             // The basis is that end 1 advertised nothing else, which is not certain yet.
             assert!(found(&mut judge, None, Observed::Unmatched(UNMATCHED)).is_empty());
-            let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
+            let missing = Observed::Missing(Missing { from: End::Second, packets: 1, acknowledged: None });
             let [finding] = &found(&mut judge, requester, missing)[..] else { panic!("one finding") };
             assert_eq!(finding.rule.map(|rule| rule.id), Some("memory-segment-end"));
             assert_eq!(finding.verdict, Verdict::Inconclusive);
@@ -509,7 +509,7 @@ mod tests {
         let at_once: usize =
             (0..300).map(|_| found(&mut judge, None, Observed::Unmatched(UNMATCHED)).len()).sum();
         assert_eq!(at_once, 300 - PendingFindings::MOST_PENDING);
-        let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
+        let missing = Observed::Missing(Missing { from: End::Second, packets: 1, acknowledged: None });
         assert_eq!(found(&mut judge, None, missing).len(), PendingFindings::MOST_PENDING);
     }
 
@@ -518,7 +518,7 @@ mod tests {
         let mut judge = Judge::default();
         let at_once: usize =
             (0..300).map(|_| found(&mut judge, None, Observed::Unmatched(UNMATCHED)).len()).sum();
-        let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
+        let missing = Observed::Missing(Missing { from: End::Second, packets: 1, acknowledged: None });
         assert_eq!((at_once, found(&mut judge, None, missing).len()), (0, 0));
         let mut other = judge.clone();
         let ending = |captured| Observed::Ending(Ending { complete: [None; 2], captured, is_closed: true });

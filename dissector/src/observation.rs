@@ -174,6 +174,9 @@ pub struct Missing {
     pub from: End,
     /// The number of packets; 1 if unknown because the PSNs jump.
     pub packets: u32,
+    /// A packet of the other end that acknowledged them all, if the capture has one. They were sent
+    /// before it.
+    pub acknowledged: Option<Seen>,
 }
 
 /// An RDMA operation on memory that no open transaction advertised for it.

@@ -52,6 +52,8 @@ pub enum Delivery<'a> {
     Missing {
         /// Number of packets.
         packets: u32,
+        /// The position of the last of them, if known.
+        last: Option<Position>,
     },
     /// Data with a wrong CRC, which their receiver drops.
     Damaged {

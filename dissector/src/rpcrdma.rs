@@ -177,6 +177,20 @@ impl Transactions {
         None
     }
 
+    /// Notes packets that are found missing. Calls after the packet that `acknowledged` them are
+    /// complete without them.
+    pub(crate) fn lack(&mut self, packets: u64, acknowledged: Option<Seen>, peers: &mut Peers) {
+        peers.missing_packets += packets;
+        let sent_by = acknowledged.map(|seen| seen.time.max(peers.missing_since).min(self.now));
+        peers.missing_since = sent_by.unwrap_or(self.now);
+        let Some(acknowledged) = acknowledged else { return };
+        for slot in peers.sides.iter().flat_map(|side| side.calls.values()) {
+            let open = self.find(*slot);
+            let later = open.filter(|open| open.is_called_after(acknowledged));
+            later.into_iter().for_each(|open| open.missing_before += packets);
+        }
+    }
+
     /// Gives up a transaction returned by [`Transactions::overdue`].
     pub(crate) fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.find(slot) else { return };

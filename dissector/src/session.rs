@@ -254,10 +254,11 @@ impl Session {
     fn lose(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         let packets = transactions.dropped - core::mem::replace(&mut self.dropped, transactions.dropped);
-        self.peers.lack(packets, transactions.now);
+        transactions.lack(packets, None, &mut self.peers);
         if transactions.observes() {
             for from in End::BOTH {
-                let missing = Missing { from, packets: u32::try_from(packets).unwrap_or(u32::MAX) };
+                let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+                let missing = Missing { from, packets, acknowledged: None };
                 self.peers.observe(Observed::Missing(missing), report);
             }
         }

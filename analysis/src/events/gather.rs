@@ -198,7 +198,7 @@ impl Events {
                 history.repeated(repeated, acknowledged()[repeated.from as usize]);
             }
             Observed::Refused(refused) => history.refused(refused),
-            Observed::Missing(missing) => history.missing(missing.from),
+            Observed::Missing(missing) => history.missing(missing),
             Observed::Corrected(_) => history.corrected(),
             Observed::Ending(ending) => history.ending(ending.captured),
             _ => {}

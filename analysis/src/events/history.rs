@@ -4,7 +4,9 @@ use super::SILENCE;
 use super::facts::{Burst, Call, Closed, Exhaustion, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Meaning, Refused, Repeated, Sent};
+use rdmascope_dissector::observation::{
+    Announced, Closes, Closing, Kind, Meaning, Missing, Refused, Repeated, Sent,
+};
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
@@ -86,7 +88,7 @@ pub(super) struct History {
     pub(super) failing: Vec<Failing>,
     /// Whether each host was seen to send anything to the other, by end.
     pub(super) captured_hosts: [bool; 2],
-    /// The value of [`History::latest`] when packets of each end were last found missing.
+    /// The time by which each end had sent the last of its packets that are missing.
     lacking: [Option<Time>; 2],
     /// Whether packets of each end were found missing before the first reply.
     lacked: [bool; 2],
@@ -197,7 +199,7 @@ impl History {
         self.latest = sent.send.seen.time;
         // It may be a reply if the capture has too little of it.
         if sent.header.is_none() && sent.send.length != Some(sent.send.bytes.len() as u32) {
-            self.missing(sent.from);
+            self.lack(sent.from, self.latest);
         }
         let by_requester = sent.from == self.requester;
         let Credits { outstanding, granted, is_blind, since } = &mut self.credits;
@@ -286,9 +288,15 @@ impl History {
         }
     }
 
-    /// Notes that packets of an end are missing from the capture.
-    pub(super) fn missing(&mut self, from: End) {
-        self.lacking[from] = Some(self.latest);
+    /// Notes packets that are missing from the capture.
+    pub(super) fn missing(&mut self, missing: &Missing) {
+        let sent_by = missing.acknowledged.map_or(self.latest, |seen| seen.time.min(self.latest));
+        self.lack(missing.from, sent_by);
+    }
+
+    /// Notes that packets which an end sent by this time are missing from the capture.
+    fn lack(&mut self, from: End, sent_by: Time) {
+        self.lacking[from] = self.lacking[from].max(Some(sent_by));
         self.lacked[from] |= self.first_reply.is_none();
         self.credits = Credits { is_blind: true, ..Credits::default() };
     }

@@ -1,10 +1,11 @@
 //! Connections that follow a wait.
 
 use super::{Cause, Kind, SECOND, events, events_of, lost, testkit, with_waiting_call};
-use rdmascope_testkit::messages::getattr;
+use rdmascope_testkit::messages::{data, getattr, message, msg, nfs3, read_segment, reply, segment};
 use rdmascope_testkit::world::World;
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{mutate, samples};
+use rdmascope_wire::rpcrdma::Builder;
 
 /// Adds a connection whose queue pairs and PSNs have numbers from `number` on.
 fn connect(world: &mut World, number: u32) {
@@ -211,6 +212,56 @@ fn one_direction_shows_who_closed_the_connection() {
         for is_first in [false, true] {
             let half = mutate::keep(&whole, |packet| (packet.source() == first) == is_first);
             assert_eq!(closed_by(&half), expected, "{sample} {is_first}");
+        }
+    }
+}
+
+const LENGTH: usize = 10_000;
+
+fn read(world: &mut World) {
+    let memory = segment(7, LENGTH as u32, 0x1_0000);
+    let header = Builder { writes: vec![vec![memory]], ..msg(2) };
+    world.send(testkit::CLIENT, &message(&header, &nfs3(2, 6, &format!("'handle' h0 {LENGTH}"))));
+    world.ack(testkit::SERVER);
+    world.write(testkit::SERVER, memory, &data(LENGTH));
+    world.send(testkit::SERVER, &message(&header, &reply(2, &format!("0 0 {LENGTH} 1 {LENGTH}"))));
+    world.ack(testkit::CLIENT);
+}
+
+fn write(world: &mut World) {
+    let memory = segment(8, LENGTH as u32, 0x1_0000);
+    let header = Builder { reads: vec![read_segment(84, memory)], ..msg(3) };
+    world.send(testkit::CLIENT, &message(&header, &nfs3(3, 7, &format!("'handle' h0 {LENGTH} 2 {LENGTH}"))));
+    world.ack(testkit::SERVER);
+    world.read(testkit::SERVER, memory, &data(LENGTH));
+    world.send(testkit::SERVER, &message(&msg(3), &reply(3, &format!("0 0 0 {LENGTH} 2 h0"))));
+    world.ack(testkit::CLIENT);
+}
+
+/// A packet of the work before an outage is missing. The client acknowledged it before its next call.
+#[test]
+fn a_missing_packet_hides_no_outage() {
+    let small = |world: &mut World| world.getattr(4);
+    for work in [read, write, small] {
+        for pause in [10_000, SECOND / 10] {
+            let mut world = World::connected();
+            world.getattr(1);
+            let from = world.frames.len();
+            work(&mut world);
+            let to = world.frames.len();
+            world.wait(pause);
+            let since = world.now;
+            world.send(testkit::CLIENT, &getattr(9).0);
+            world.ack(testkit::SERVER);
+            world.wait(30 * SECOND);
+            world.disconnect(testkit::CLIENT);
+            connect(&mut world, 0x1000);
+            world.getattr(9);
+            for at in from..to {
+                let mut lacking = world.clone();
+                lacking.frames.remove(at);
+                assert_eq!(lost(&lacking, since), [(0.0, 30.0)], "without {at} of {from}..{to}");
+            }
         }
     }
 }

@@ -178,7 +178,8 @@ impl IwarpConnection {
                 }
                 Some(Next::Missing(bytes)) => {
                     let packets = self.halves[from].stream.packets(bytes);
-                    deliver(from, Delivery::Missing { packets });
+                    let last = Some(Position::of_sequence(expected.wrapping_add(bytes).wrapping_sub(1)));
+                    deliver(from, Delivery::Missing { packets, last });
                     let requester = &mut self.halves[from.other()];
                     requester.doubtful = requester.reads.back().map(|read| read.position);
                     self.process(from, Input::Missing { from: expected, bytes }, deliver);
@@ -223,7 +224,7 @@ impl IwarpConnection {
                 Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
                 Unit::Cut => {
                     messages.lose(&mut |message| responses.take(message, deliver));
-                    deliver(from, Delivery::Missing { packets: 1 });
+                    deliver(from, Delivery::Missing { packets: 1, last: None });
                 }
                 Unit::Malformed(seen, sequence, _) => {
                     messages.lose(&mut |message| responses.take(message, deliver));

@@ -269,7 +269,7 @@ impl Messages {
                     Ok(request) => found(Message::ReadRequest(piece.seen, position, extent, request)),
                     // The capture lacks its sink or the memory that it reads.
                     Err(_) if bytes.len() < open.length as usize => {
-                        found(Message::Delivery(Delivery::Missing { packets: 1 }));
+                        found(Message::Delivery(Delivery::Missing { packets: 1, last: None }));
                     }
                     Err(_) => {}
                 }

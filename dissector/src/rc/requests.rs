@@ -470,7 +470,7 @@ impl Requests {
     fn skip_gap(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(next)) = (self.expected, self.held.front()) else { return };
         let packets = expected.distance(next.psn).unsigned_abs();
-        deliver(Delivery::Missing { packets });
+        deliver(Delivery::Missing { packets, last: Some(next.psn.minus(1).into()) });
         if self.lost.len() == 16 {
             self.lost.pop_front();
         }

@@ -21,7 +21,7 @@ impl HeldDelivery {
                 (Delivery::ReadResponse(placement.without_bytes()), placement.bytes)
             }
             Delivery::ReadRequest(request) => (Delivery::ReadRequest(request), &[][..]),
-            Delivery::Missing { packets } => (Delivery::Missing { packets }, &[][..]),
+            Delivery::Missing { packets, last } => (Delivery::Missing { packets, last }, &[][..]),
             Delivery::Damaged { seen } => (Delivery::Damaged { seen }, &[][..]),
             Delivery::Restarted => (Delivery::Restarted, &[][..]),
             Delivery::Repeated(repetition) => (Delivery::Repeated(repetition), &[][..]),

@@ -59,6 +59,12 @@ impl Position {
         if self.counts_bytes() { 1 << 30 } else { 1 << 16 }
     }
 
+    /// Whether an acknowledgement up to `acknowledged` covers this position.
+    #[inline]
+    pub(crate) fn is_covered_by(self, acknowledged: Position) -> bool {
+        (0..=self.window()).contains(&self.distance(acknowledged))
+    }
+
     /// Name of the numbers in the transport's specification.
     pub const fn unit(self) -> &'static str {
         if self.counts_bytes() { "sequence number" } else { "PSN" }

@@ -369,6 +369,11 @@ impl Open {
         end
     }
 
+    /// Whether its call follows this packet.
+    pub(super) fn is_called_after(&self, packet: Seen) -> bool {
+        self.transaction.call.as_ref().is_some_and(|call| call.seen.frame > packet.frame)
+    }
+
     /// Whether the capture lacks packets that may concern it.
     pub(super) fn lacks_packets(&self, peers: &Peers) -> bool {
         peers.missing_packets > self.missing_before || self.was_held_in_gap

@@ -198,10 +198,10 @@ impl Peers {
         }
     }
 
-    /// Notes packets that are found missing `now`.
-    pub(crate) fn lack(&mut self, packets: u64, now: Time) {
-        self.missing_packets += packets;
-        self.missing_since = now;
+    /// The first known packet that acknowledged this position of an end.
+    pub(crate) fn acknowledged_at(&self, from: End, position: Position) -> Option<Seen> {
+        let mut known = self.acknowledged[from].iter().copied().chain(self.half_flows[from].acknowledged);
+        known.find(|(acknowledged, _)| position.is_covered_by(*acknowledged)).map(|(_, seen)| seen)
     }
 
     /// The number of the connection, if it has one.

@@ -227,7 +227,7 @@ mod tests {
             ] {
                 assert_eq!(is_request_for(&call, &delivery), is_asked, "{rkey} {address:#x}");
             }
-            assert!(!is_request_for(&call, &Delivery::Missing { packets: 1 }));
+            assert!(!is_request_for(&call, &Delivery::Missing { packets: 1, last: None }));
         }
     }
 

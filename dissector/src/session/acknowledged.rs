@@ -41,12 +41,6 @@ struct Waiting {
     is_certain: bool,
 }
 
-/// Whether an acknowledgement up to `acknowledged` covers a Send with this last position.
-#[inline]
-fn covers(acknowledged: Position, last: Position) -> bool {
-    (0..=last.window()).contains(&last.distance(acknowledged))
-}
-
 impl Acknowledgements {
     /// Maximum number of Sends waiting for an ACK. Beyond it, the oldest is dropped without one.
     const MOST: usize = 64;
@@ -65,8 +59,8 @@ impl Acknowledgements {
             return;
         }
         let last = send.last();
-        if self.early.back().is_some_and(|(acknowledged, _)| covers(*acknowledged, last)) {
-            let seen = self.early.iter().find(|(acknowledged, _)| covers(*acknowledged, last));
+        if self.early.back().is_some_and(|(acknowledged, _)| last.is_covered_by(*acknowledged)) {
+            let seen = self.early.iter().find(|(acknowledged, _)| last.is_covered_by(*acknowledged));
             if let (Some(call), Some((_, seen))) = (call, seen) {
                 transactions.note_acknowledged(call, *seen, peers);
             }
@@ -102,7 +96,7 @@ impl Acknowledgements {
         let (Some(first), Some((acknowledged, _))) = (self.waiting.front(), acknowledged) else {
             return false;
         };
-        covers(acknowledged, first.last)
+        first.last.is_covered_by(acknowledged)
     }
 
     /// Round-trip times of its Sends.

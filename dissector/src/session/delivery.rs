@@ -209,21 +209,22 @@ fn deliver(
                 note_foreign(&placement, peers, transactions);
             }
         }
-        Delivery::Missing { packets } => {
+        Delivery::Missing { packets, last } => {
             counts.missing_packets += u64::from(packets);
-            peers.lack(packets.into(), transactions.now);
+            let acknowledged = last.and_then(|last| peers.acknowledged_at(from, last));
+            transactions.lack(packets.into(), acknowledged, peers);
             peers.flights[from].lack();
             if transactions.observes() {
-                peers.observe(Observed::Missing(Missing { from, packets }), report);
+                peers.observe(Observed::Missing(Missing { from, packets, acknowledged }), report);
             }
         }
         Delivery::Damaged { seen } => {
             counts.bad_icrc += 1;
             ends[from].first_frames.bad_icrc.get_or_insert(seen.frame);
             // The capture has them, but what they were is as unknown as if it had not.
-            peers.lack(1, transactions.now);
+            transactions.lack(1, None, peers);
             if transactions.observes() {
-                peers.observe(Observed::Missing(Missing { from, packets: 1 }), report);
+                peers.observe(Observed::Missing(Missing { from, packets: 1, acknowledged: None }), report);
             }
         }
         // No observers.
@@ -250,7 +251,9 @@ fn deliver(
             let refused = Refused { from, seen, position, refusal, request, is_operation, advertised };
             peers.observe(Observed::Refused(refused), report);
         }
-        Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
+        Delivery::Restarted => {
+            peers.observe(Observed::Missing(Missing { from, packets: 1, acknowledged: None }), report)
+        }
         Delivery::Faulty { seen, piece, position, fault } => {
             observe_fault(from, (seen, piece, position, fault), peers, report);
         }

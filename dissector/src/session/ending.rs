@@ -62,6 +62,7 @@ impl Session {
     ) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
+        self.note_half_flows(transactions);
         // Missing packets will not come any more, so held packets can be delivered.
         let Session { peers, transport, ends, .. } = &mut self;
         transport.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
@@ -92,8 +93,8 @@ impl Session {
     fn observe_ending(&self, captured: [bool; 2], report: &mut Report<'_>) {
         for from in End::BOTH {
             if let Some(packets @ 1..) = self.transport.missing_at_the_end(from) {
-                let packets = packets.unsigned_abs();
-                self.peers.observe(Observed::Missing(Missing { from, packets }), report);
+                let (packets, acknowledged) = (packets.unsigned_abs(), self.hidden(from));
+                self.peers.observe(Observed::Missing(Missing { from, packets, acknowledged }), report);
             }
         }
         let complete = End::BOTH.map(|side| self.transport.complete(side));

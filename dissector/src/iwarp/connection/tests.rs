@@ -120,7 +120,7 @@ fn text(from: End, delivery: Delivery<'_>) -> String {
             format!("{end} read {place}+{extent}, #{}, {}:{address:x}+{length}", request.seen.frame, rkey.0)
         }
         Delivery::Damaged { seen } => format!("{end} damaged #{}", seen.frame),
-        Delivery::Missing { packets } => format!("{end} missing {packets}"),
+        Delivery::Missing { packets, .. } => format!("{end} missing {packets}"),
         Delivery::Repeated(it) => {
             format!("{end} repeated {}+{}, #{}", place(from, it.position), it.bytes, it.seen.frame)
         }

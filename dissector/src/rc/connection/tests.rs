@@ -45,7 +45,7 @@ fn event(from: End, delivery: Delivery<'_>) -> (End, Event) {
             Event::Refused { psn: position.number(), refusal, request: request.map(|request| request.frame) }
         }
         Delivery::Faulty { position, fault, .. } => Event::Faulty(position.number(), fault),
-        Delivery::Missing { packets } => Event::Missing(packets),
+        Delivery::Missing { packets, .. } => Event::Missing(packets),
         _ => Event::Other,
     };
     (from, event)

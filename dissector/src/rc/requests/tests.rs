@@ -30,7 +30,7 @@ fn keep(delivery: Delivery<'_>) -> Option<Got> {
         Delivery::ReadRequest(ReadRequest { position, extent: packets, repeated, .. }) => {
             Got::Read { psn: position.number(), packets, repeated }
         }
-        Delivery::Missing { packets } => Got::Missing(packets),
+        Delivery::Missing { packets, .. } => Got::Missing(packets),
         Delivery::Unplaced { bytes } => Got::Unplaced(bytes),
         Delivery::Repeated(_) | Delivery::Faulty { .. } | Delivery::Restarted => return None,
         Delivery::Refused { .. } | Delivery::ReadResponse(_) => unreachable!("no request"),
