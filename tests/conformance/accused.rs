@@ -306,6 +306,15 @@ fn refusal_of_advertised_memory_accuses_the_refusing_end() {
         let by: Vec<_> = refusals.map(|finding| finding.by_requester).collect();
         assert!(matches!(by[..], [None | Some(true)]), "without frame {lost}: {by:?}");
     }
+    // The capture has a packet after others that followed it.
+    let last = world.frames.len() - 1;
+    for (moved, to) in (3..last).flat_map(|moved| (moved + 1..=last.min(moved + 6)).map(move |to| (moved, to))) {
+        let mut late = world.clone();
+        late.frames[moved].time = late.frames[to].time;
+        late.frames[moved..=to].rotate_left(1);
+        let by = transport::found(&whole(&late), "refusal-fatal")[0].by_requester;
+        assert!(matches!(by, None | Some(true)), "frame {moved} at {to}: {by:?}");
+    }
     let by = transport::found(&whole(&world), "refusal-fatal")[0].by_requester;
     assert_eq!(by, Some(true));
 }

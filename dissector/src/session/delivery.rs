@@ -117,6 +117,9 @@ fn is_early(
         Delivery::ReadResponse(placement) => {
             placement.request.is_some_and(|request| ends[from.other()].early.has_read_request(request))
         }
+        Delivery::Refused { request, .. } => {
+            request.is_some_and(|request| ends[from.other()].early.has_operation_in(request.frame))
+        }
         // If the capture begins with an RDMA operation, only the other half-flow shows whose memory
         // it accesses.
         Delivery::Write(_) | Delivery::ReadRequest(_) if peers.speaks_rpc.is_none() && !peers.paired => {
@@ -237,8 +240,6 @@ fn deliver(
         }
         Delivery::Refused { seen, position, refusal, request, operation: named } => {
             let operation = request.and_then(|request| peers.operation_in(request.frame));
-            let waiting = || ends[from.other()].early.operation_in(request?.frame);
-            let named = named.or_else(waiting);
             let is_operation = operation.is_some() || named.is_some();
             let of_request = request.unwrap_or(seen);
             let allowed = || {

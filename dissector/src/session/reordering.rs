@@ -3,7 +3,7 @@
 //! They wait here in the order of their sender, and later requests queue up after a waiting one. An
 //! RDMA READ response waits for its request, which waits at the other end.
 
-use crate::rdma::{Delivery, HeldDelivery, MemoryRange, Operation, Position};
+use crate::rdma::{Delivery, HeldDelivery, Position};
 use crate::record::{Seen, Time};
 use crate::waiting::{Held, Waiting};
 
@@ -45,18 +45,14 @@ impl Reordered {
             })
     }
 
-    /// The RDMA operation in this frame that waits, with its memory.
-    pub(super) fn operation_in(&self, frame: u64) -> Option<(Operation, MemoryRange)> {
-        let mut waiting = self.waiting.iter().filter(|_| self.requests > 0);
-        waiting.find_map(|held| match held.delivery() {
-            Delivery::ReadRequest(request) if request.seen.frame == frame => {
-                Some((Operation::ReadRequest, request.memory))
-            }
-            Delivery::Write(placement) if placement.seen.frame == frame => {
-                Some((Operation::Write, placement.memory))
-            }
-            _ => None,
-        })
+    /// Whether the RDMA operation in this frame waits.
+    pub(super) fn has_operation_in(&self, frame: u64) -> bool {
+        self.requests > 0
+            && self.waiting.iter().any(|held| match held.delivery() {
+                Delivery::ReadRequest(request) => request.seen.frame == frame,
+                Delivery::Write(placement) => placement.seen.frame == frame,
+                _ => false,
+            })
     }
 
     /// Bytes of memory on the heap; a clone uses the same amount.
