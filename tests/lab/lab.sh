@@ -7,7 +7,8 @@
 #   lab_up FOLDER          creates the namespace; namespace and guests are removed when the shell
 #                          ends, for any reason
 #   lab_boot ROLE SERIES   boots a guest: server (10.77.0.1, fd77::1) or client (10.77.0.2, fd77::2);
-#                          status 77: there is no kernel of the series
+#                          status 77: there is no kernel of the series. LAB_DEVICE is rxe (soft-RoCE)
+#                          or siw (soft-iWARP, which siw-build makes)
 #   lab_halt ROLE          kills a guest in any state
 #   lab_do ROLE            runs the commands from standard input in a guest, prints their output and
 #                          returns their status
@@ -133,7 +134,7 @@ lab_boot_once() {
     # lab_host would start a subshell, and killing that would not end the guest.
     ip netns exec "$LAB_NAMESPACE" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 1 -m 2000 -nographic -nodefaults -serial stdio -no-reboot \
         -kernel "$LAB/kernels/$version/boot/vmlinuz-$version" -initrd "$LAB/kernels/$version.initramfs" \
-        -append "console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off no_timer_check lab.role=$role lab.host=$host lab.mtu=${LAB_MTU:-1500}" \
+        -append "console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off no_timer_check lab.role=$role lab.host=$host lab.mtu=${LAB_MTU:-1500} lab.device=${LAB_DEVICE:-rxe}" \
         -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
         -virtfs "local,path=$LAB,mount_tag=lab,security_model=none" \
         -netdev "tap,id=net,ifname=$role,script=no,downscript=no" \

@@ -10,7 +10,8 @@
 # next one removes them.
 
 snoop_of_kernels() {
-    local name=$1 role
+    local name=$1 role packets=
+    [ "${LAB_DEVICE:-rxe}" != siw ] || packets=--iwarp
     lab_do server <<COMMANDS || fail "$name: tui --snoop did not end, or left probes"
 probes=/sys/kernel/tracing/kprobe_events
 mkdir -p /dev/pts
@@ -33,7 +34,7 @@ wait \$killed
 grep -q rdmascope /sys/kernel/tracing/kprobe_events || { echo "the killed capture left no probe"; exit 1; }
 $scope capture --snoop -w /lab/$name-$role-snoop.pcapng 2>/lab/$name-$role-snoop.told &
 echo \$! >/tmp/snooping
-$scope capture -i eth0 -w /lab/$name-$role.pcapng 2>/lab/$name-$role.told &
+$scope capture -i eth0 $packets -w /lab/$name-$role.pcapng 2>/lab/$name-$role.told &
 echo \$! >/tmp/capturing
 for told in /lab/$name-$role-snoop.told /lab/$name-$role.told; do
     for _ in \$(seq 300); do ! grep -q 'capturing from' \$told || break; sleep 0.1; done
