@@ -12,8 +12,9 @@
 //! Two clocks with constant rates differ by a straight line over time, which lies between all
 //! bounds. The middle of the widest strip is taken; it is exact if the fastest packets of both
 //! directions took equal times. All lines within the bounds give the greatest error, for any
-//! transit times. If there is no such line, a clock was set or slewed, and the time is halved until
-//! a line fits each part, or there are many parts.
+//! transit times. If there is no such line, a clock was set or slewed, or time stamps are late. If they
+//! are too late to be inaccurate, the time is halved until a line fits each part, or there are many
+//! parts.
 
 use rdmascope_capture_agent::{Clock, Line};
 use rdmascope_dissector::record::Time;
@@ -73,6 +74,9 @@ const KEPT: usize = 4;
 /// One in this many intervals may contain a bound that does not fit, from a packet that was sent
 /// twice with the same bytes.
 const TOLERATED: usize = 16;
+/// The greatest contradiction in nanoseconds that late time stamps may cause. Programs that record
+/// their own packets contradict each other by up to 0.6 ms on one host with one clock.
+const INACCURACY: u64 = 1_000_000;
 /// A part with fewer than twice this many packets is not halved further.
 const FEWEST: usize = 64;
 /// The most parts. Each step of a clock adds one part for each halving of the packets around it.
@@ -122,7 +126,7 @@ impl Fitted<'_> {
 
     /// Whether lines may fit its halves.
     fn is_divisible(&self) -> bool {
-        matches!(self.part.doubt, Doubt::Contradicted(_)) && self.bounds.len() >= 2 * FEWEST
+        matches!(self.part.doubt, Doubt::Contradicted(by) if by > INACCURACY) && self.bounds.len() >= 2 * FEWEST
     }
 }
 
@@ -228,17 +232,17 @@ impl Strip {
                 let middle = f64::midpoint(least, most);
                 return self.part(middle, rate, Doubt::Within(self.doubt(middle, rate)));
             }
-            if tolerated == 0 {
+            if tolerated == 0 || !self.drop_one(rate) {
                 let by = (least - most) as u64;
                 return self.part(f64::midpoint(least, most), rate, Doubt::Contradicted(by));
             }
             tolerated -= 1;
-            self.drop_one(rate);
         }
     }
 
-    /// Drops the bound whose removal widens the strip most.
-    fn drop_one(&mut self, rate: f64) {
+    /// Drops the bound whose removal widens the strip most, unless it is the last one of its side.
+    /// Returns whether there is one.
+    fn drop_one(&mut self, rate: f64) -> bool {
         let (least, most) = self.room(rate);
         let binding = [least, most].map(|at| move |point: &Point| point.intercept(rate) == at);
         let mut best: Option<(f64, usize, usize)> = None;
@@ -247,14 +251,15 @@ impl Strip {
             let Some(index) = found else { continue };
             let point = self.intervals[index][side].pop().expect("it has a last one");
             let width = peak_value(-FASTEST, FASTEST, |rate| self.width(rate));
+            let is_last = self.points(side).next().is_none();
             self.intervals[index][side].push(point);
-            if best.is_none_or(|(widest, ..)| width > widest) {
+            if !is_last && best.is_none_or(|(widest, ..)| width > widest) {
                 best = Some((width, index, side));
             }
         }
-        if let Some((_, index, side)) = best {
-            self.intervals[index][side].pop();
-        }
+        let Some((_, index, side)) = best else { return false };
+        self.intervals[index][side].pop();
+        true
     }
 
     /// The greatest difference, at any time, between this line and others within the bounds.
@@ -400,6 +405,32 @@ mod tests {
         assert!(matches!(tie.doubt(), Some(Doubt::Contradicted(_))));
         assert!(tie.parts.is_sorted_by_key(|part| part.until));
         assert_eq!(tie.parts.iter().map(|part| part.packets[0] + part.packets[1]).sum::<u64>(), 20_000);
+    }
+
+    /// Programs stamp their own packets late: some by more than a millisecond.
+    #[test]
+    fn late_time_stamps_are_no_steps_of_the_clock() {
+        let mut all = bounds(500, 0.0, [2_000, 2_000], 1, 11);
+        for (index, bound) in all.iter_mut().enumerate() {
+            let late = if index % 200 == 7 { 3_000_000 } else { 100_000 * i64::from(index % 6 == 0) };
+            bound.offset += if bound.is_least { late } else { -late };
+        }
+        let tie = Tie::new(all);
+        assert_eq!(tie.parts.len(), 1, "{tie:?}");
+        assert!(matches!(tie.doubt(), Some(Doubt::Contradicted(1..=INACCURACY))), "{tie:?}");
+        let shift = tie.clock().convert(Time(0)).0;
+        assert!((shift - 500).abs() < 200_000, "{shift}");
+    }
+
+    /// The few bounds of one side do not fit those of the other.
+    #[test]
+    fn the_last_bound_of_a_side_counts() {
+        let mut all = bounds(0, 0.0, [20_000, 20_000], 10, 13);
+        all.retain(|bound| bound.is_least);
+        all.push(Bound { at: 5 * SECOND, offset: -SECOND, is_least: false });
+        let tie = Tie::new(all);
+        assert!(matches!(tie.doubt(), Some(Doubt::Contradicted(_))), "{tie:?}");
+        assert!(tie.clock().convert(Time(0)).0.abs() < 2 * SECOND, "{tie:?}");
     }
 
     #[test]

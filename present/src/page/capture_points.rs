@@ -155,10 +155,13 @@ impl Display for ClockDescription<'_> {
         if gain.abs() >= 0.05 {
             write!(f, ", and {} {:.1} us a second", if gain > 0.0 { "gains" } else { "loses" }, gain.abs())?;
         }
+        let doubt = self.0.doubt();
         if self.0.parts.len() > 1 {
-            write!(f, "; it was set or slewed: {} time ranges are fitted separately", self.0.parts.len())?;
+            let is_explained = !matches!(doubt, Some(Doubt::Contradicted(_)));
+            let why = if is_explained { "it was set or slewed" } else { "no constant rate fits" };
+            write!(f, "; {why}: {} time ranges are fitted separately", self.0.parts.len())?;
         }
-        match self.0.doubt() {
+        match doubt {
             Some(Doubt::Within(most)) => write!(
                 f,
                 "; estimated to within {}, assuming that the fastest packets take equally long in both \
