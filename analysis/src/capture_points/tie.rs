@@ -126,7 +126,8 @@ impl Fitted<'_> {
 
     /// Whether lines may fit its halves.
     fn is_divisible(&self) -> bool {
-        matches!(self.part.doubt, Doubt::Contradicted(by) if by > INACCURACY) && self.bounds.len() >= 2 * FEWEST
+        matches!(self.part.doubt, Doubt::Contradicted(by) if by > INACCURACY)
+            && self.bounds.len() >= 2 * FEWEST
     }
 }
 

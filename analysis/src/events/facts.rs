@@ -65,6 +65,16 @@ impl Gap {
         call.is_passed(self.answered) || is_left && call.is_passed(self.ended_by)
     }
 
+    /// Counts a call that waited at its end.
+    pub(super) fn count(&mut self, call: &Call) {
+        let is_open = call.reply.is_none_or(|reply| reply.frame >= self.end.frame);
+        let is_long = self.end.time.since(call.seen.time) >= SILENCE;
+        if is_open && is_long && !self.passes(call) {
+            self.waiting = Some(self.waiting.map_or(call.seen.time, |waiting| waiting.min(call.seen.time)));
+            self.calls += 1;
+        }
+    }
+
     /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`].
     pub(super) fn lost(&self) -> Option<(Time, u64)> {
         let from = self.waiting?.max(self.start.time);
@@ -126,6 +136,11 @@ impl Call {
             until: None,
             is_unread: !call.read_chunks.is_empty() && open.timing.reads.is_none(),
         })
+    }
+
+    /// Whether its reply was not sent before this packet.
+    pub(super) fn is_answered_since(&self, packet: Seen) -> bool {
+        self.reply.is_some_and(|reply| reply.frame >= packet.frame)
     }
 
     /// Notes an earlier transmission of this call. A call of another operation has the same XID only

@@ -75,7 +75,14 @@ pub(super) struct History {
     /// Calls that have no reply yet.
     pub(super) unanswered: Vec<Call>,
     /// The latest calls that have a reply.
-    recent: VecDeque<Call>,
+    recent: VecDeque<Answered>,
+    /// The packet that completed the latest reply, and its last position.
+    replied_at: Option<(u64, Position)>,
+    /// The position from which on the requester asked for packets again, and the frame in which it last
+    /// did.
+    last_refused: Option<(Position, u64)>,
+    /// Whether one of the latest replies may not have arrived so far.
+    has_pending: bool,
     pub(super) recovery: [u64; RECOVERY.len()],
     pub(super) recovering: Option<Run>,
     pub(super) bursts: Vec<Burst>,
@@ -104,6 +111,32 @@ pub(super) struct History {
     both_call: bool,
     latest: Time,
     pub(super) summary: Option<Summary>,
+}
+
+/// A call that has a reply.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    call: Call,
+    /// The last position of its reply, if known.
+    at: Option<Position>,
+    /// The last repetition of that packet, until the packet is acknowledged.
+    again: Option<Seen>,
+    /// Whether the requester asked for its reply, or a packet before it, again.
+    is_refused: bool,
+    /// Whether its reply is known to have arrived when it was repeated. Then the reply is that packet.
+    is_late: bool,
+}
+
+impl Answered {
+    /// Whether its reply may not have arrived so far.
+    fn is_pending(&self) -> bool {
+        !self.is_late && (self.again.is_some() || self.is_refused)
+    }
+
+    /// Whether its reply was sent in vain if no packet of the responder arrived since `first`.
+    fn is_lost_since(&self, first: Seen) -> bool {
+        !self.is_late && self.call.is_answered_since(first)
+    }
 }
 
 /// The most entries of a list.
@@ -202,6 +235,9 @@ impl History {
             self.lack(sent.from, self.latest);
         }
         let by_requester = sent.from == self.requester;
+        if !by_requester && matches!(sent.kind, Kind::Reply | Kind::Error) {
+            self.replied_at = Some((sent.send.seen.frame, sent.send.last()));
+        }
         let Credits { outstanding, granted, is_blind, since } = &mut self.credits;
         match sent.kind {
             _ if *is_blind || !sent.paired => {}
@@ -253,6 +289,11 @@ impl History {
         if from == self.requester && is_acknowledged {
             self.unheard = [self.unheard[1], seen.frame];
         }
+        if from != self.requester && !is_acknowledged {
+            let reply = self.recent.iter_mut().rfind(|one| one.at == Some(position));
+            self.has_pending |= reply.is_some();
+            reply.into_iter().for_each(|one| one.again = Some(seen));
+        }
         let retry = &mut self.retries[from as usize];
         match retry {
             Some(retry) if retry.position == position => {
@@ -263,6 +304,8 @@ impl History {
             }
             // Packets after an unacknowledged one are sent again with it.
             Some(retry) if retry.position.distance(position) > 0 => {}
+            // It has arrived before.
+            _ if is_acknowledged => {}
             _ => {
                 let first = first.unwrap_or(seen);
                 if seen.time.since(first.time) >= TWICE {
@@ -275,8 +318,15 @@ impl History {
 
     /// Takes a NAK.
     pub(super) fn refused(&mut self, refused: &Refused) {
-        let Refused { from, seen, refusal, .. } = *refused;
+        let Refused { from, seen, refusal, position, .. } = *refused;
         self.latest = seen.time;
+        if from == self.requester && !matches!(refusal, Refusal::Failed(_)) {
+            self.last_refused = Some((position, seen.frame));
+            let is_after = |one: &&mut Answered| one.at.is_some_and(|at| position.distance(at) >= 0);
+            for one in self.recent.iter_mut().filter(is_after) {
+                (one.is_refused, self.has_pending) = (true, true);
+            }
+        }
         let is_same = |burst: &Burst| burst.from == from && is_like(burst.refusal, refusal);
         let is_full = self.bursts.len() >= MOST;
         match self.bursts.iter_mut().rfind(|burst| is_same(burst)) {
@@ -286,6 +336,14 @@ impl History {
             _ if is_full => {}
             _ => self.bursts.push(Burst { from, refusal, run: Run::new(seen) }),
         }
+    }
+
+    /// Whether the requester asked for a reply that ends at this position again, after it was sent.
+    fn refused_since(&self, reply: Option<Seen>, at: Option<Position>) -> bool {
+        let (Some((position, frame)), Some(reply), Some(at)) = (self.last_refused, reply, at) else {
+            return false;
+        };
+        frame > reply.frame && position.distance(at) >= 0
     }
 
     /// Notes packets that are missing from the capture.
@@ -345,7 +403,11 @@ impl History {
             if self.recent.len() == MOST_RECENT {
                 self.recent.pop_front();
             }
-            self.recent.push_back(call);
+            let at = self.replied_at.filter(|(frame, _)| reply.is_some_and(|reply| reply.frame == *frame));
+            let at = at.map(|(_, position)| position);
+            let is_refused = self.refused_since(reply, at);
+            self.has_pending |= is_refused;
+            self.recent.push_back(Answered { call, at, again: None, is_refused, is_late: false });
         }
         if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {
             self.unanswered.push(call);
@@ -408,9 +470,20 @@ impl History {
         if reply.time < last.time {
             self.last_reply = Some(last);
         }
-        if reply.time.since(last.time) < SILENCE {
-            return;
+        if reply.time.since(last.time) >= SILENCE {
+            self.add_gap(Gap {
+                start: last,
+                end: reply,
+                waiting: None,
+                calls: 0,
+                answered: self.answered,
+                ended_by: called,
+            });
         }
+    }
+
+    /// Adds a gap, in the order of their ends. If there are too many, the shortest is removed.
+    fn add_gap(&mut self, gap: Gap) {
         if self.gaps.len() >= MOST {
             let shortest = (0..self.gaps.len()).min_by_key(|at| {
                 let gap = &self.gaps[*at];
@@ -420,64 +493,75 @@ impl History {
                 self.gaps.remove(shortest);
             }
         }
-        self.gaps.push(Gap {
-            start: last,
-            end: reply,
-            waiting: None,
-            calls: 0,
-            answered: self.answered,
-            ended_by: called,
-        });
+        let at = self.gaps.partition_point(|other| other.end.frame < gap.end.frame);
+        self.gaps.insert(at, gap);
     }
 
     /// Counts a call in each silence during which it waited. A call without a reply waits until the
     /// connection ends.
     fn waited(&mut self, call: &Call) {
-        let Call { seen, reply, .. } = *call;
-        for gap in self.gaps.iter_mut().rev() {
-            if seen.frame >= gap.end.frame {
-                break;
-            }
-            let is_open = reply.is_none_or(|reply| reply.frame >= gap.end.frame);
-            let is_long = gap.end.time.since(seen.time) >= SILENCE;
-            if is_open && is_long && !gap.passes(call) {
-                gap.waiting = Some(gap.waiting.map_or(seen.time, |waiting| waiting.min(seen.time)));
-                gap.calls += 1;
-            }
-        }
+        let later = self.gaps.iter_mut().rev().take_while(|gap| call.seen.frame < gap.end.frame);
+        later.for_each(|gap| gap.count(call));
     }
 
     /// Whether an end repeated a packet that was not acknowledged so far.
     pub(super) fn is_repeating(&self) -> bool {
-        self.retries.iter().any(Option::is_some)
+        self.has_pending || self.retries.iter().any(Option::is_some)
     }
 
     /// Takes the acknowledged positions, before the next observation. A repeated packet at or before
     /// them has arrived.
     pub(super) fn acknowledged(&mut self, acknowledged: [Option<Position>; 2]) {
+        if let Some(known) = acknowledged[self.requester.other()].filter(|_| self.has_pending) {
+            self.arrived(known);
+        }
         for end in End::BOTH {
-            let answered = self.retries[end].filter(|retry| retry.is_answered(acknowledged[end]));
-            let Some(Retry { run, .. }) = answered else { continue };
-            if end != self.requester && run.length() >= SILENCE && self.is_unheard() {
-                self.arrived_late(run);
+            if self.retries[end].is_some_and(|retry| retry.is_answered(acknowledged[end])) {
+                self.retries[end] = None;
             }
-            self.retries[end] = None;
         }
     }
 
-    /// Takes the replies that the responder repeated as replies at the last repetition.
-    fn arrived_late(&mut self, run: Run) {
-        let is_later = |seen: &Seen| seen.frame >= run.first.frame;
-        if self.last_reply.is_some_and(|last| last.frame > run.last.frame) {
-            return;
+    /// Takes the acknowledgement of the responder's packets up to a position. A repeated reply arrived
+    /// with its last repetition if the requester shows that it lacked the reply before.
+    fn arrived(&mut self, acknowledged: Position) {
+        let is_unheard = self.is_unheard();
+        let mut late = Vec::new();
+        let is_covered = |one: &&mut Answered| one.at.is_some_and(|at| at.distance(acknowledged) >= 0);
+        for one in self.recent.iter_mut().filter(is_covered) {
+            let is_lost = core::mem::take(&mut one.is_refused) || is_unheard;
+            if let Some(again) = one.again.take().filter(|_| is_lost && !one.is_late) {
+                late.push((again, one.call));
+                one.is_late = true;
+                one.call.reply = Some(again);
+            }
         }
-        self.first_reply = self.first_reply.map(|first| if is_later(&first) { run.last } else { first });
-        let replies = self.recent.iter().filter_map(|call| call.reply);
-        self.last_reply = replies.filter(|reply| !is_later(reply)).max_by_key(|reply| reply.frame);
-        let late = self.recent.iter().filter(|call| call.reply.as_ref().is_some_and(is_later));
-        let late: Vec<Call> = late.map(|call| Call { reply: Some(run.last), ..*call }).collect();
-        self.replied(run.last, late.iter().map(|call| call.seen.time).min());
-        late.iter().for_each(|call| self.waited(call));
+        self.has_pending = self.recent.iter().any(Answered::is_pending);
+        late.sort_by_key(|(again, _)| again.frame);
+        late.iter().for_each(|(again, call)| self.arrived_late(*again, call));
+        for (again, call) in &late {
+            let first = call.reply.map_or(0, |reply| reply.frame);
+            let after = self.gaps.iter_mut().filter(|gap| gap.end.frame > first);
+            after.for_each(|gap| gap.count(&Call { reply: Some(*again), ..*call }));
+        }
+    }
+
+    /// Moves the reply to a call to the packet with which it arrived.
+    fn arrived_late(&mut self, arrived: Seen, call: &Call) {
+        self.gaps.retain(|gap| call.reply != Some(gap.end));
+        let later = self.last_reply.filter(|last| last.frame > arrived.frame);
+        if self.first_reply == call.reply {
+            self.first_reply = Some(arrived);
+        }
+        let before = self.recent.iter().filter(|one| !one.is_pending()).map(|one| one.call);
+        let before: Vec<Call> = before.filter(|other| !other.is_answered_since(arrived)).collect();
+        self.last_reply = before.iter().filter_map(|other| other.reply).max_by_key(|reply| reply.frame);
+        let answered =
+            core::mem::replace(&mut self.answered, before.iter().map(|other| other.seen.time).max());
+        self.replied(arrived, Some(call.seen.time));
+        (self.answered, self.last_reply) = (answered, later.or(self.last_reply));
+        let overlapping = |gap: &&mut Gap| gap.start.frame < arrived.frame && gap.end.frame > arrived.frame;
+        self.gaps.iter_mut().filter(overlapping).for_each(|gap| gap.start = arrived);
     }
 
     /// Takes the hosts that sent anything, when the connection ends.
@@ -519,8 +603,8 @@ impl History {
     /// reply to the end, and no acknowledgement came.
     pub(super) fn unconfirmed(&self) -> impl Iterator<Item = &Call> {
         let retry = self.retries[self.requester.other()].filter(|_| self.summary.is_some());
-        let is_after = move |reply: Seen| retry.is_some_and(|retry| reply.frame >= retry.run.first.frame);
-        self.recent.iter().filter(move |call| call.reply.is_some_and(is_after))
+        let is_lost = move |one: &&Answered| retry.is_some_and(|retry| one.is_lost_since(retry.run.first));
+        self.recent.iter().filter(is_lost).map(|one| &one.call)
     }
 
     /// The same connection if the replies to the [unconfirmed](History::unconfirmed) calls were lost.
@@ -538,11 +622,11 @@ impl History {
             is_complete: true,
             ..*call
         }));
-        new.recent.retain(|call| call.reply.as_ref().is_some_and(is_before));
+        new.recent.retain(|one| one.call.reply.as_ref().is_some_and(is_before));
         new.gaps.retain(|gap| is_before(&gap.end));
         new.first_reply = new.first_reply.filter(is_before);
-        new.last_reply = new.recent.iter().filter_map(|call| call.reply).max_by_key(|seen| seen.frame);
-        new.answered = new.recent.iter().map(|call| call.seen.time).max();
+        new.last_reply = new.recent.iter().filter_map(|one| one.call.reply).max_by_key(|seen| seen.frame);
+        new.answered = new.recent.iter().map(|one| one.call.seen.time).max();
         new
     }
 

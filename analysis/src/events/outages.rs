@@ -3,7 +3,7 @@
 
 use super::facts::{Call, Closed};
 use super::history::History;
-use super::known::{Ends, Known, RECONNECT, Reached, Requests, end_name, event};
+use super::known::{AT_ONCE, Ends, Known, RECONNECT, Reached, Requests, end_name, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
 use crate::units::{Counted, Duration};
 use foldhash::fast::FixedState;
@@ -314,7 +314,7 @@ impl Story<'_> {
         let request = self.next_request(one, ended_at).filter(|_| self.reached.steps == 0);
         let closed = match (history.disconnected, request) {
             (Some(Closed { seen, by_requester: Some(false), .. }), Some(request))
-                if request.since(seen.time) <= RECONNECT =>
+                if request.since(seen.time) <= AT_ONCE[usize::from(one.summary.is_iwarp)] =>
             {
                 Some(seen.time)
             }

@@ -265,3 +265,110 @@ fn a_missing_packet_hides_no_outage() {
         }
     }
 }
+
+/// The server closes the connection of a client that has no work for a while.
+#[test]
+fn a_client_without_work_has_no_outage() {
+    for (pause, expected) in [(SECOND / 5, Some(10.2)), (20 * SECOND, None)] {
+        let mut world = World::connected();
+        world.getattr(1);
+        let since = world.now;
+        world.disconnect(testkit::SERVER);
+        world.wait(pause);
+        world.add([0x1000, 0x1001], [0x1000; 2]);
+        world.req();
+        world.wait(10 * SECOND);
+        world.rep();
+        world.rtu();
+        world.getattr(2);
+        let lengths: Vec<f64> = lost(&world, since).iter().map(|(_, length)| *length).collect();
+        // A client without work waits since its REQ.
+        assert_eq!(lengths, [expected.unwrap_or(10.0)], "{:#?}", events_of(&world));
+    }
+    let mut idle = World::connected();
+    idle.getattr(1);
+    let since = idle.now;
+    idle.disconnect(testkit::SERVER);
+    idle.wait(20 * SECOND);
+    connect(&mut idle, 0x1000);
+    idle.getattr(2);
+    assert_eq!(lost(&idle, since), [], "{:#?}", events_of(&idle));
+}
+
+/// Both ends send acknowledged packets again, as a capture that is replayed shows them.
+#[test]
+fn a_repetition_of_acknowledged_replies_is_no_outage() {
+    let mut world = World::connected();
+    let from = world.frames.len();
+    for xid in 1..20 {
+        world.getattr(xid);
+    }
+    let to = world.frames.len();
+    let since = world.now;
+    for _ in 0..3 {
+        world.wait(3 * SECOND / 2);
+        world.again(from..to);
+    }
+    assert_eq!(lost(&world, since), [], "{:#?}", events_of(&world));
+}
+
+/// Replies arrive late. The wait counts once, with the calls that waited.
+#[test]
+fn late_replies_end_one_outage() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    let send = |world: &mut World, xid| {
+        let call = world.send(testkit::CLIENT, &getattr(xid).0);
+        world.ack(testkit::SERVER);
+        (call, world.send(testkit::SERVER, &getattr(xid).1))
+    };
+    let exchanged = [2, 3].map(|xid| send(&mut world, xid));
+    // The client has received nothing, so it sends its calls again.
+    for _ in 0..2 {
+        world.wait(SECOND);
+        exchanged.iter().for_each(|(call, _)| world.again(call.clone()));
+        exchanged.iter().for_each(|(_, reply)| world.again(reply.clone()));
+    }
+    world.ack(testkit::CLIENT);
+    // The next replies are late again.
+    let (call, reply) = send(&mut world, 4);
+    for _ in 0..2 {
+        world.wait(SECOND);
+        world.again(call.clone());
+        world.again(reply.clone());
+    }
+    world.ack(testkit::CLIENT);
+    world.getattr(5);
+    let all = events_of(&world);
+    assert_eq!(lost(&world, since), [(0.0, 2.0), (2.0, 2.0)], "{all:#?}");
+    let counts = all.iter().filter(|event| event.kind == Kind::ServiceLost).map(|event| event.count);
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 1]);
+}
+
+/// The capture lacks a packet before the reply, as the client does, which asks for it.
+#[test]
+fn a_refused_reply_arrives_when_it_is_repeated() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    let memory = segment(7, 8, 0x1000);
+    let header = Builder { writes: vec![vec![memory]], ..msg(2) };
+    world.send(testkit::CLIENT, &message(&header, &nfs3(2, 6, "'handle' h0 8")));
+    world.ack(testkit::SERVER);
+    let missing = world.end(testkit::SERVER).psn;
+    let lost = world.write(testkit::SERVER, memory, &data(8));
+    let reply = world.send(testkit::SERVER, &message(&header, &reply(2, "0 0 8 1 8")));
+    world.nak(testkit::CLIENT, missing);
+    world.wait(2 * SECOND);
+    world.again(lost.start..reply.end);
+    world.ack(testkit::CLIENT);
+    world.getattr(3);
+    for is_captured in [true, false] {
+        let mut world = world.clone();
+        if !is_captured {
+            world.frames.drain(lost.clone());
+        }
+        assert_eq!(super::lost(&world, since), [(0.0, 2.0)], "{is_captured}: {:#?}", events_of(&world));
+    }
+}

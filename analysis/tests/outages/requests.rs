@@ -133,12 +133,12 @@ fn requests_that_fail_in_any_way_are_an_outage() {
         (&rejected, "5 replies rejected by the client"),
     ] {
         let (mut world, since) = closed_by_the_server();
+        world.wait(SECOND / 5);
         for attempt in 0..5 {
-            world.wait(10 * SECOND);
             request(&mut world, attempt);
             fail(&mut world);
+            world.wait(10 * SECOND);
         }
-        world.wait(10 * SECOND);
         let end = world.now;
         request(&mut world, 5);
         world.connect();

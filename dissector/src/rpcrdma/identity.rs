@@ -31,7 +31,7 @@ impl CallIdentity {
     ) -> CallIdentity {
         let is_complete = send.length == Some(send.bytes.len() as u32);
         let arguments = if is_complete { arguments(payload) } else { None };
-        let arguments = arguments.map(hash);
+        let arguments = arguments.map(|arguments| hash_of_arguments(procedure, arguments));
         let is_reduced = !header.reads.is_empty();
         let reduced = is_reduced.then(|| {
             let positions = header.reads.map(|read| read.position);
@@ -65,6 +65,45 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     super::BuildHasher::default().hash_one(bytes)
 }
 
+/// A hash of the arguments of a call. It leaves out the highest slot ID of a COMPOUND, to which a
+/// client that sends the call again may give its present value.
+fn hash_of_arguments(procedure: Option<Procedure>, arguments: &[u8]) -> u64 {
+    let at = procedure.and_then(|procedure| highest_slot(procedure, arguments));
+    match at.and_then(|at| Some((arguments.get(..at)?, arguments.get(at + 4..)?))) {
+        Some((before, after)) => hash(before) ^ hash(after).rotate_left(1),
+        None => hash(arguments),
+    }
+}
+
+/// The offset of the highest slot ID in the arguments of a COMPOUND that begins with SEQUENCE, or of
+/// a CB_COMPOUND that begins with CB_SEQUENCE (RFC 8881, sections 18.46 and 20.9).
+///
+/// ```text
+///  COMPOUND:    tag  minor version  count  SEQUENCE
+///  CB_COMPOUND: tag  minor version  callback_ident  count  CB_SEQUENCE
+///  then: session ID (16 bytes)  sequence ID  slot ID  highest slot ID
+/// ```
+fn highest_slot(procedure: Procedure, arguments: &[u8]) -> Option<usize> {
+    const SEQUENCE: u32 = 53;
+    const CB_SEQUENCE: u32 = 11;
+    if !procedure.is_compound() {
+        return None;
+    }
+    let (words, first) = if procedure.is_nfs4() { (2, SEQUENCE) } else { (3, CB_SEQUENCE) };
+    let operation = skip(arguments, 0)?.checked_add(4 * words)?;
+    (word(arguments, operation)? == first).then_some(operation + 4 + 16 + 8)
+}
+
+/// The word at an offset.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The offset after the opaque at an offset.
+fn skip(bytes: &[u8], at: usize) -> Option<usize> {
+    at.checked_add(4)?.checked_add(usize::try_from(padded(word(bytes, at)?)).ok()?)
+}
+
 /// A hash of a Send, if all of it was captured.
 fn hash_of(send: &Send<'_>) -> Option<u64> {
     (send.length == Some(send.bytes.len() as u32)).then(|| hash(send.bytes))
@@ -80,12 +119,10 @@ fn hash_of(send: &Send<'_>) -> Option<u64> {
 ///  then: flavor  length  verifier  arguments
 /// ```
 fn arguments(payload: &[u8]) -> Option<&[u8]> {
-    let word = |at: usize| Some(u32::from_be_bytes(*payload.get(at..)?.first_chunk()?));
-    if word(24)? == flavor::RPCSEC_GSS {
+    if word(payload, 24)? == flavor::RPCSEC_GSS {
         return None;
     }
-    let skip = |at: usize| at.checked_add(4)?.checked_add(usize::try_from(padded(word(at)?)).ok()?);
-    payload.get(skip(skip(28)?.checked_add(4)?)?..)
+    payload.get(skip(payload, skip(payload, 28)?.checked_add(4)?)?..)
 }
 
 #[cfg(test)]
@@ -151,6 +188,32 @@ mod tests {
         assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60), (3, 80)], b"else")), None);
         assert_eq!(is_same(&reduced, &plain), None);
         assert_eq!(is_same(&reduced, &call(6, flavor::NONE, &[], b"args")), Some(false));
+    }
+
+    /// A client that sends a call again may use more slots than before.
+    #[test]
+    fn highest_slot_does_not_change_the_identity() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+        let session = [1, 2, 3, 4];
+        let fore = |sequence, highest, handle| {
+            words(&[&[0, 1, 2, 53][..], &session, &[sequence, 0, highest, 0, 22, 4, handle]].concat())
+        };
+        let back = |sequence, highest| {
+            words(&[&[4, 0x7461_6773, 1, 9, 2, 11][..], &session, &[sequence, 0, highest, 0, 0]].concat())
+        };
+        let identity = |program, version, arguments: &[u8]| {
+            hash_of_arguments(Some(Procedure { program, version, number: 1 }), arguments)
+        };
+        let compound = |arguments: Vec<u8>| identity(100_003, 4, &arguments);
+        assert_eq!(compound(fore(7, 2, 5)), compound(fore(7, 3, 5)));
+        assert_ne!(compound(fore(7, 2, 5)), compound(fore(8, 2, 5)));
+        assert_ne!(compound(fore(7, 2, 5)), compound(fore(7, 2, 6)));
+        let callback = |arguments: Vec<u8>| identity(0x4000_0000, 1, &arguments);
+        assert_eq!(callback(back(7, 2)), callback(back(7, 3)));
+        assert_ne!(callback(back(7, 2)), callback(back(8, 2)));
+        assert_ne!(identity(100_003, 3, &fore(7, 2, 5)), identity(100_003, 3, &fore(7, 3, 5)));
+        // The arguments may end anywhere.
+        (0..48).for_each(|length| drop(compound(fore(7, 2, 5)[..length].to_vec())));
     }
 
     #[test]
