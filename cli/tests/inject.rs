@@ -121,8 +121,9 @@ fn unreachable_server_is_restarted() {
     let verdicts = |lines: &[serde_json::Value]| -> Vec<String> {
         lines.iter().map(|line| line["verdict"].as_str().unwrap_or("none").to_owned()).collect()
     };
-    let (lines, _) = inject("300ms", &[]);
+    let (lines, stderr) = inject("300ms", &[]);
     assert_eq!(verdicts(&lines[..3]), ["no-answer", "not-applicable", "none"]);
+    assert!(stderr.ends_with("answers nothing, so no scenario ran to its end\n"), "{stderr}");
     assert_eq!(lines[1]["reason"], "the server was gone before: no answer to NULL since version-9");
     let (lines, stderr) = inject("300ms", &["--restart", "exit 3"]);
     assert_eq!(lines.len(), 2, "{stderr}");

@@ -147,9 +147,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         explanation: "The finding is reported when the connection or the capture ends, if the \
             only packets seen of the connection are REQs, and the REJ of a client that gives up. An \
             RTU shows that there was an answer. \
-            The finding is certain if the REQ was retransmitted and the capture contains any \
-            packet that the other host sent to this one, on any connection. Otherwise the capture \
-            may lack the answer. An MPA Request counts as unanswered if no MPA Reply was seen, \
+            The finding is certain if the client gave up, or sent the REQ more than 3 times, and \
+            the capture contains any packet that the other host sent to this one, on any \
+            connection. Otherwise the capture may lack the answer. An MPA Request counts as unanswered if no MPA Reply was seen, \
             nor an FPDU, which shows that there was one. The finding is certain if one end then \
             closed the connection and the TCP sequence numbers show that the other end had sent \
             nothing.",
@@ -198,6 +198,8 @@ pub(crate) struct CmExchange {
     request: Option<(Seen, u32, Seen)>,
     /// The sequence number that the sender of the MPA Request expected next.
     expects: Option<Position>,
+    /// Whether the sender of the REQ gave up because no answer came.
+    has_given_up: bool,
     /// The first message that closed the connection.
     closed: Option<Closes>,
     /// The first message that requests the connection, and the first that accepts it.
@@ -295,6 +297,7 @@ impl Memory for CmExchange {
                     let (first, times, _) = self.request.unwrap_or((announced.seen, 0, announced.seen));
                     self.request = Some((first, times + 1, announced.seen));
                 }
+                self.has_given_up |= announced.meaning == Meaning::GivesUp;
                 let Some(place) = place(announced) else { return };
                 self.announced[place].get_or_insert(announced.seen);
                 self.private_data[place] = self.private_data[place].or(private_data_of(announced));
@@ -473,6 +476,9 @@ fn rejected(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Fin
     );
 }
 
+/// The number of REQs from which on it is unlikely that the capture lacks the answer to the last one.
+const TIMES: u32 = 3;
+
 fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some((first, times, last)) = view.memory.0.request else { return };
     let responder = view.requester.other();
@@ -496,7 +502,7 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
             .by(responder)
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))
-            .unless(times == 1 || !view.has_packets_from(responder)),
+            .unless(!(view.memory.0.has_given_up || times > TIMES) || !view.has_packets_from(responder)),
     );
 }
 

@@ -99,6 +99,23 @@ fn reconnected(pause: i64) -> Capture {
     mutate::merge(&first, &again(&basic(), pause))
 }
 
+/// The same for a client with work, which asks for a connection at once, and is answered after the
+/// pause.
+fn out_of_service(pause: i64) -> Capture {
+    let mut capture = reconnected(pause);
+    let closed = index_of(&capture, |packet| is_message(packet, attribute::DREQ));
+    let request = capture.packets.iter().rposition(|packet| is_message(packet, attribute::REQ));
+    let request = capture.packets[request.expect("it is connected again")].clone();
+    let since = capture.packets[closed].time;
+    for (index, time) in (since + SECOND / 5..request.time).step_by(SECOND as usize).enumerate() {
+        let mut earlier = request.clone();
+        earlier.time = time;
+        capture.packets.insert(closed + 1 + index, earlier);
+    }
+    capture.renumber();
+    capture
+}
+
 #[test]
 fn unaltered_sessions_have_no_problem_events() {
     for sample in samples::MOUNTS.into_iter().filter(|sample| *sample != "nfs3-lossy") {
@@ -202,7 +219,7 @@ fn connections_over_tcp() {
 
 #[test]
 fn service_is_lost_between_connections() {
-    let capture = reconnected(4_900_000_000);
+    let capture = out_of_service(4_900_000_000);
     let found = events(&capture);
     let made: Vec<_> = found.iter().filter(|event| event.kind == Kind::Connected).collect();
     assert_eq!(made.len(), 2, "{found:#?}");
@@ -217,6 +234,7 @@ fn service_is_lost_between_connections() {
     // An idle client that closes its connection loses no service.
     let idle = mutate::merge(&basic(), &again(&basic(), 4_900_000_000));
     assert!(of_kind(&idle, Kind::ServiceLost).is_empty());
+    assert!(of_kind(&reconnected(4_900_000_000), Kind::ServiceLost).is_empty(), "it had no work");
     // The pause is too short for a loss of service.
     assert!(of_kind(&reconnected(SECOND / 2), Kind::ServiceLost).is_empty());
 }
@@ -429,7 +447,7 @@ fn capture_losses_are_no_outages() {
 
 #[test]
 fn an_outage_is_listed_as_a_problem() {
-    let capture = reconnected(4_900_000_000);
+    let capture = out_of_service(4_900_000_000);
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut report = Report::default();
     session::records(&capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));

@@ -308,7 +308,9 @@ fn refusal_of_advertised_memory_accuses_the_refusing_end() {
     }
     // The capture has a packet after others that followed it.
     let last = world.frames.len() - 1;
-    for (moved, to) in (3..last).flat_map(|moved| (moved + 1..=last.min(moved + 6)).map(move |to| (moved, to))) {
+    for (moved, to) in
+        (3..last).flat_map(|moved| (moved + 1..=last.min(moved + 6)).map(move |to| (moved, to)))
+    {
         let mut late = world.clone();
         late.frames[moved].time = late.frames[to].time;
         late.frames[moved..=to].rotate_left(1);

@@ -149,6 +149,7 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
             };
             report.print_run(one, ladder, out)?;
         }
+        ended = ended.and(server.is_reached());
     }
     let is_violation = report.finish(chosen.len() * command.to.len(), out)?;
     if let Err(error) = ended.and(means.finish()) {

@@ -54,8 +54,8 @@ pub static PLACE: Columns<Place> = {
             C::new(
                 "parts",
                 U32(|(_, place)| Some(place.tie.as_ref()?.parts.len() as u32)),
-                "The number of time ranges with a separate clock fit: more than one if a clock was set or \
-                 slewed.",
+                "The number of time ranges with a separate clock fit: more than one if no constant rate \
+                 fits, because a clock was set or slewed, or because time stamps are inaccurate.",
             )
             .optional(),
             C::new(

@@ -302,13 +302,13 @@ fn padded(a: &str, b: &str, change: &str) -> String {
     format!(" {a:>COLUMN$} {b:>COLUMN$} {change:>8}")
 }
 
-/// The probability of a difference by chance; `certain` if no test was needed.
+/// The probability of a difference by chance; `not tested` for counts, which are compared directly.
 struct Chance(Option<f64>);
 
 impl Display for Chance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            None => f.write_str("certain"),
+            None => f.write_str("not tested"),
             Some(chance) if chance < 0.001 => f.write_str("p<0.001"),
             Some(chance) => write!(f, "p={chance:.3}"),
         }

@@ -19,11 +19,13 @@ pub(super) struct Server<'a> {
     to: SocketAddr,
     /// The scenario since which no NULL was answered.
     silent_since: Option<String>,
+    /// Whether it ever answered anything.
+    is_known: bool,
 }
 
 impl Server<'_> {
     pub(super) fn new(command: &Inject, to: SocketAddr) -> Server<'_> {
-        Server { command, to, silent_since: None }
+        Server { command, to, silent_since: None, is_known: false }
     }
 
     /// Runs a scenario if the server responds. Each scenario ends with a NULL, so that only one
@@ -43,7 +45,18 @@ impl Server<'_> {
         Ok(ran)
     }
 
+    /// An error if scenarios ran and the server answered none of them.
+    pub(super) fn is_reached(&self) -> Result<()> {
+        if self.silent_since.is_some() && !self.is_known {
+            bail!("{} answers nothing, so no scenario ran to its end", self.to);
+        }
+        Ok(())
+    }
+
     fn note(&mut self, ran: &Ran) {
+        self.is_known |= ran.outcome.as_ref().is_some_and(|outcome| {
+            matches!(outcome.alive, Alive::OnThis | Alive::OnNew) || !outcome.observed.is_empty()
+        });
         match ran.alive() {
             // It was withheld.
             None => {}
