@@ -64,7 +64,7 @@ impl Text<'_> {
             let [a, b] = difference.sides.each_ref().map(|measure| Shown(measure).to_string());
             write_description(&description(difference), width, out)?;
             let change = Change(difference).to_string();
-            writeln!(out, "{}{:>CHANCE$}", padded(&a, &b, &change), Chance(difference.chance).to_string())?;
+            writeln!(out, "{}{:>CHANCE$}", padded(&a, &b, &change), Chance(difference).to_string())?;
         }
         writeln!(out)?;
         out.flush()
@@ -302,15 +302,16 @@ fn padded(a: &str, b: &str, change: &str) -> String {
     format!(" {a:>COLUMN$} {b:>COLUMN$} {change:>8}")
 }
 
-/// The probability of a difference by chance; `not tested` for counts, which are compared directly.
-struct Chance(Option<f64>);
+/// The probability of a difference by chance. Counts are compared directly, without a test.
+struct Chance<'a>(&'a Difference);
 
-impl Display for Chance {
+impl Display for Chance<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("not tested"),
-            Some(chance) if chance < 0.001 => f.write_str("p<0.001"),
-            Some(chance) => write!(f, "p={chance:.3}"),
+        match (self.0.chance, &self.0.sides[0]) {
+            (None, Measure::Count(..)) => f.write_str("not tested"),
+            (None, _) => f.write_str("certain"),
+            (Some(chance), _) if chance < 0.001 => f.write_str("p<0.001"),
+            (Some(chance), _) => write!(f, "p={chance:.3}"),
         }
     }
 }
