@@ -300,11 +300,12 @@ fn refusal_of_advertised_memory_accuses_the_refusing_end() {
     // A NAK for a remote access error.
     world.respond(CLIENT, psn, 0x62);
     world.disconnect(CLIENT);
-    for lost in 3..request {
-        let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
+    let nothing_before = 3..request;
+    for lost in (3..request).map(|at| at..at + 1).chain([nothing_before]) {
+        let lacking = capture(&world, |index, frame| (!lost.contains(&index)).then_some(frame.data.len()));
         let refusals = findings(&lacking).into_iter().filter(|finding| rule(finding).id == "refusal-fatal");
         let by: Vec<_> = refusals.map(|finding| finding.by_requester).collect();
-        assert!(matches!(by[..], [None | Some(true)]), "without frame {lost}: {by:?}");
+        assert!(matches!(by[..], [None | Some(true)]), "without frames {lost:?}: {by:?}");
     }
     // The capture has a packet after others that followed it.
     let last = world.frames.len() - 1;

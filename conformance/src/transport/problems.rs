@@ -211,7 +211,11 @@ pub(super) fn fatal(refused: &Refused, view: &View<'_, Read>, findings: &mut Fin
                  too long for its Receive"
             ),
         ),
-        (None, _) if is_wrong && view.is_fully_captured(from) => {
+        // An operation on the memory of an end of which nothing was seen shows that the capture lacks a
+        // message.
+        (None, _)
+            if is_wrong && view.is_fully_captured(from) && view.half_flows[from].acknowledged.is_some() =>
+        {
             (Some(from.other()), format!("the other end refused {subject}: NAK, {failure}, at PSN {psn}"))
         }
         (None, _) => (None, format!("{subject} was refused: NAK, {failure}, at PSN {psn}")),
