@@ -70,12 +70,16 @@ pub(crate) fn joined(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]
     /// RTR, RTS and SQD. In these states the remote queue pair is known and the queue pair has no
     /// error.
     const CONNECTED: core::ops::RangeInclusive<u8> = 2..=4;
+    /// The state that soft-iWARP of Linux 6.1 reports for the queue pairs of a client, with a remote
+    /// number of 0. A CM ID with both addresses shows that they are connected.
+    const RESET: u8 = 0;
     let mut found: Vec<Connected> = Vec::new();
     let by_qp: std::collections::HashMap<u32, &CmIdEntry> =
         cm_ids.iter().filter_map(|id| Some((id.local_qp?, id))).collect();
     for pair in queue_pairs {
+        let has_no_state = pair.remote_qp == Some(0) && pair.state == Some(RESET);
         let is_connected = pair.kind == Some(RELIABLE_CONNECTION)
-            && pair.state.is_some_and(|state| CONNECTED.contains(&state));
+            && (has_no_state || pair.state.is_some_and(|state| CONNECTED.contains(&state)));
         let (Some(local_qp), Some(remote_qp)) = (pair.local_qp, pair.remote_qp) else { continue };
         let Some(id) = by_qp.get(&local_qp).filter(|_| is_connected) else { continue };
         let (Some(source), Some(destination)) = (id.source, id.destination) else { continue };

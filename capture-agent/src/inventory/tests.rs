@@ -149,6 +149,11 @@ fn unconnected_queue_pairs_are_left_out() {
     let mut unnumbered = pairs.clone();
     unnumbered[0].remote_qp = Some(0);
     assert_eq!(joined("siw0", &unnumbered, &ids)[0].remote_qp, 0);
+    // Its queue pairs at a client seem to be unused.
+    unnumbered[0].state = Some(0);
+    assert_eq!(joined("siw0", &unnumbered, &ids)[0].remote_qp, 0);
+    unnumbered[0].state = Some(6);
+    assert!(joined("siw0", &unnumbered, &ids).is_empty());
     // PSNs of 0 mean that the device does not report them.
     pairs[0].send_psn = Some(0);
     pairs[0].receive_psn = Some(0);

@@ -115,8 +115,21 @@ impl Frames {
             found.remote_qp = UNNUMBERED | found.local_qp;
         }
         let connection = Connected { send_psn: None, receive_psn: None, is_snooped: true, ..found };
-        Some(Known { connection, psns: [Psn::new(0); 2] })
+        let psns = psns_after(self.known.values().flatten(), &connection);
+        Some(Known { connection, psns })
     }
+}
+
+/// The next PSNs of a connection. Its queue pairs may have the numbers of closed ones, and their PSNs
+/// then continue, because the same PSNs would be those of repeated packets.
+fn psns_after<'a>(known: impl Iterator<Item = &'a Known>, connection: &Connected) -> [Psn; 2] {
+    let is_same = |known: &&Known| {
+        let Connected { local_qp, remote_qp, source, destination, .. } = &known.connection;
+        (*local_qp, *remote_qp) == (connection.local_qp, connection.remote_qp)
+            && [source.ip(), destination.ip()] == [connection.source.ip(), connection.destination.ip()]
+    };
+    let before = known.filter(is_same).map(|known| known.psns);
+    before.max_by_key(|psns| psns[0].value()).unwrap_or([Psn::new(0); 2])
 }
 
 impl Known {

@@ -93,3 +93,17 @@ fn ipv6_and_mixed_addresses() {
     let mixed = "device=rxe0 local-qp=1 remote-qp=2 source=10.0.0.1:5 destination=[fd77::1]:20049\n";
     assert!(known(mixed).frame(&message(false, 4, vec![1; 4]), Time(0), 64).is_none());
 }
+
+/// soft-iWARP gives the number of a closed queue pair to the next one.
+#[test]
+fn psns_continue_if_numbers_are_used_again() {
+    let mut first = known(LINE);
+    let call = rpc(true);
+    for _ in 0..3 {
+        first.frame(&message(true, call.len() as u32, call.clone()), Time(0), 4096).unwrap();
+    }
+    let next = |line: &str| psns_after([&first].into_iter(), &known(line).connection).map(Psn::value);
+    assert_eq!(next(&LINE.replace("60900", "60901")), [3, 0]);
+    assert_eq!(next(&LINE.replace("remote-qp=18", "remote-qp=19")), [0, 0]);
+    assert_eq!(next(&LINE.replace("10.77.0.2", "10.77.0.3")), [0, 0]);
+}
