@@ -242,7 +242,7 @@ impl Strip {
     }
 
     /// Drops the bound whose removal widens the strip most, unless it is the last one of its side.
-    /// Returns whether there is one.
+    /// Returns false if it is.
     fn drop_one(&mut self, rate: f64) -> bool {
         let (least, most) = self.room(rate);
         let binding = [least, most].map(|at| move |point: &Point| point.intercept(rate) == at);

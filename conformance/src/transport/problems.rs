@@ -211,8 +211,8 @@ pub(super) fn fatal(refused: &Refused, view: &View<'_, Read>, findings: &mut Fin
                  too long for its Receive"
             ),
         ),
-        // An operation on the memory of an end of which nothing was seen shows that the capture lacks a
-        // message.
+        // If no packet of this end was acknowledged, the capture lacks the message that advertises the
+        // memory.
         (None, _)
             if is_wrong && view.is_fully_captured(from) && view.half_flows[from].acknowledged.is_some() =>
         {
