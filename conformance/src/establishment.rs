@@ -149,8 +149,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             RTU shows that there was an answer. \
             The finding is certain if the client gave up, or sent the REQ more than 3 times, and \
             the capture contains any packet that the other host sent to this one, on any \
-            connection. Otherwise the capture may lack the answer. An MPA Request counts as unanswered if no MPA Reply was seen, \
-            nor an FPDU, which shows that there was one. The finding is certain if one end then \
+            connection. Otherwise the capture may lack the answer. An MPA Request counts as \
+            unanswered if no MPA Reply was seen, nor an FPDU, which shows that there was one. The finding is certain if one end then \
             closed the connection and the TCP sequence numbers show that the other end had sent \
             nothing.",
         check: Check::Connection(unanswered),
@@ -476,7 +476,7 @@ fn rejected(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Fin
     );
 }
 
-/// The number of REQs from which on it is unlikely that the capture lacks the answer to the last one.
+/// A client that sends more REQs than this has no answer, even if the capture lacks one packet.
 const TIMES: u32 = 3;
 
 fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -493,6 +493,7 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;
+    let is_certain = (view.memory.0.has_given_up || times > TIMES) && view.has_packets_from(responder);
     let message = match times {
         1 => "a REQ was not answered".to_owned(),
         _ => format!("a REQ that was sent {times} times was not answered within {waited} ms"),
@@ -502,7 +503,7 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
             .by(responder)
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))
-            .unless(!(view.memory.0.has_given_up || times > TIMES) || !view.has_packets_from(responder)),
+            .unless(!is_certain),
     );
 }
 

@@ -12,9 +12,9 @@
 //! Two clocks with constant rates differ by a straight line over time, which lies between all
 //! bounds. The middle of the widest strip is taken; it is exact if the fastest packets of both
 //! directions took equal times. All lines within the bounds give the greatest error, for any
-//! transit times. If there is no such line, a clock was set or slewed, or time stamps are late. If they
-//! are too late to be inaccurate, the time is halved until a line fits each part, or there are many
-//! parts.
+//! transit times. If there is no such line, a clock was set or slewed, or time stamps are late. If the
+//! bounds contradict each other by more than late time stamps explain, the time is halved until a line
+//! fits each part, or there are many parts.
 
 use rdmascope_capture_agent::{Clock, Line};
 use rdmascope_dissector::record::Time;
@@ -74,8 +74,8 @@ const KEPT: usize = 4;
 /// One in this many intervals may contain a bound that does not fit, from a packet that was sent
 /// twice with the same bytes.
 const TOLERATED: usize = 16;
-/// The greatest contradiction in nanoseconds that late time stamps may cause. Programs that record
-/// their own packets contradict each other by up to 0.6 ms on one host with one clock.
+/// The greatest contradiction in nanoseconds that counts as late time stamps. Recordings by both ends of
+/// `peer` on one host contradict each other by 0.2 to 1 ms, except for single packets.
 const INACCURACY: u64 = 1_000_000;
 /// A part with fewer than twice this many packets is not halved further.
 const FEWEST: usize = 64;

@@ -372,3 +372,32 @@ fn a_refused_reply_arrives_when_it_is_repeated() {
         assert_eq!(super::lost(&world, since), [(0.0, 2.0)], "{is_captured}: {:#?}", events_of(&world));
     }
 }
+
+/// The client acknowledges the repetition of one reply, and later that of the next one.
+#[test]
+fn a_reply_that_is_not_acknowledged_is_still_missing() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    let [first, next] = [2, 3].map(|xid| {
+        let call = world.send(testkit::CLIENT, &getattr(xid).0);
+        world.ack(testkit::SERVER);
+        (call, world.send(testkit::SERVER, &getattr(xid).1))
+    });
+    for _ in 0..2 {
+        world.wait(SECOND);
+        [&first, &next].into_iter().for_each(|(call, _)| world.again(call.clone()));
+        [&first, &next].into_iter().for_each(|(_, reply)| world.again(reply.clone()));
+    }
+    // An ACK for the first reply only.
+    let psn = world.end(testkit::SERVER).psn.minus(2);
+    world.respond(testkit::CLIENT, psn, 0x1f);
+    for _ in 0..2 {
+        world.wait(SECOND);
+        world.again(next.0.clone());
+        world.again(next.1.clone());
+    }
+    world.ack(testkit::CLIENT);
+    world.getattr(4);
+    assert_eq!(lost(&world, since), [(0.0, 2.0), (2.0, 2.0)], "{:#?}", events_of(&world));
+}
