@@ -177,6 +177,24 @@ fn times_across_a_clock_step_are_unknown() {
     assert!(!has_outages(&report, &ending), "{:#?}", report.events(&ending));
 }
 
+/// A step that records of several queues can have, too.
+#[test]
+fn calls_across_a_small_clock_step_are_answered() {
+    let capture = samples::capture("nfs3-basic");
+    let (_, _, whole) = report(&capture);
+    for call in whole.iter().filter_map(|one| one.call.as_ref()).step_by(7) {
+        for back in [3, 20, 240] {
+            let mut stepped = capture.clone();
+            let late = stepped.packets.iter_mut().filter(|packet| packet.number > call.seen.frame);
+            late.for_each(|packet| packet.time -= back * SECOND / 1000);
+            let (report, ending, transactions) = report(&stepped);
+            let outcomes = |all: &[Transaction]| all.iter().map(|one| one.outcome).collect::<Vec<_>>();
+            assert_eq!(outcomes(&transactions), outcomes(&whole), "{back} ms after frame {}", call.seen.frame);
+            assert!(!has_outages(&report, &ending), "{:#?}", report.events(&ending));
+        }
+    }
+}
+
 #[test]
 fn packets_without_time_stamps_have_no_latency() {
     let mut capture = samples::capture("nfs3-basic");

@@ -230,17 +230,24 @@ fn judge<T: Taker>(
     tally: Tally,
     mut taker: T,
 ) -> io::Result<Status> {
-    let judged = judged(command, policies, input, tally, &mut taker);
+    let followed = follow(command, policies, input, tally, &mut taker);
+    if let Err(Failure::Command(why)) = &followed
+        && command.each.is_each()
+    {
+        taker.unread(input, &format!("{why:#}"))?;
+    }
+    let judged = followed.and_then(|(tally, ending)| conclude(command, &tally, &ending, &mut taker));
     report_failure(judged, taker.out())
 }
 
-fn judged<T: Taker>(
+/// Passes the findings of the capture `input` to `taker`, and counts them.
+fn follow<T: Taker>(
     command: &Check,
     policies: &Policies<'_>,
     input: &Input,
     tally: Tally,
     taker: &mut T,
-) -> Result<Status, Failure> {
+) -> Result<(Tally, Ending), Failure> {
     let loaded = policies.of(input)?;
     let twice = loaded.as_deref().is_some_and(Held::reads_twice).then(|| input.twice()).transpose()?;
     let input = twice.as_ref().unwrap_or(input);
@@ -251,14 +258,24 @@ fn judged<T: Taker>(
     let mut checking =
         Checking { judge, figures: Figures::default(), tally, policy, taker, slice: &slice, ending: None };
     let mut ending = read(captured.input(), &mut checking)?;
-    let Checking { mut tally, figures, policy, taker, .. } = checking;
+    let Checking { mut tally, figures, policy, .. } = checking;
     ending.chosen = slice.chosen();
     let verdict = figures.verdict(&ending, 0);
     tally.leading = Statement::leading(&verdict).to_vec();
     tally.has_outages = verdict.iter().any(|statement| statement.is_outage);
     tally.policy = policy.map(|policy| policy.end(&tally));
-    taker.end(&tally, &ending)?;
-    if complain_of_troubles(&ending, taker.out())? == Status::Failed {
+    Ok((tally, ending))
+}
+
+/// Ends the output for a capture.
+fn conclude<T: Taker>(
+    command: &Check,
+    tally: &Tally,
+    ending: &Ending,
+    taker: &mut T,
+) -> Result<Status, Failure> {
+    taker.end(tally, ending)?;
+    if complain_of_troubles(ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
     }
     if let Some(why) = tally.nothing_judged().filter(|_| !tally.fails() && !command.allow_empty) {
@@ -285,6 +302,11 @@ trait Taker {
 
     /// Called after the last finding.
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()>;
+
+    /// Called instead of [`Taker::end`] for one of several captures that cannot be read.
+    fn unread(&mut self, _input: &Input, _why: &str) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The output.
     fn out(&mut self) -> &mut Out;

@@ -2,14 +2,15 @@
 //!
 //! This module feeds the records of interfaces, a pipe or files to the engine and the judge, and
 //! divides time into intervals. The results go to people (`text`), programs (`lines`) and
-//! Prometheus (`metrics`). `trigger` decides when to write a capture, and `recorder` keeps the
-//! packets for it.
+//! Prometheus (`metrics`). `trigger` decides when to write a capture, `recorder` keeps the packets
+//! for it, and `window` writes them.
 
 mod lines;
 mod metrics;
 mod recorder;
 mod text;
 mod trigger;
+mod window;
 
 use crate::capture_points::With;
 use crate::confine::Paths;
@@ -452,8 +453,10 @@ impl Watching<'_> {
             meter.event(&event);
             happenings.handle(&event);
             allowances.take(&event);
-            if let (Some(triggers), Event::Transaction(transaction)) = (&mut *triggers, &event) {
-                triggers.transaction(transaction);
+            match (&mut *triggers, &event) {
+                (Some(triggers), Event::Transaction(transaction)) => triggers.transaction(transaction),
+                (Some(triggers), Event::ClockStep(_)) => triggers.clock_stepped(),
+                _ => {}
             }
             judge.handle(&event, &mut |finding| found.push(finding.clone()));
         });

@@ -247,6 +247,41 @@ fn results(log: &Value) -> &[Value] {
     log["runs"][0]["results"].as_array().expect("a list")
 }
 
+/// With `--each`, the reports for CI systems have the files that cannot be read.
+#[test]
+fn unreadable_files_have_a_place_in_reports() {
+    let paths = [&sample("nfs3-lossy.pcap"), "README.md", "nothing.pcap"];
+    let output = run(&[&["check", "--format", "junit", "--each"], &paths[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    let report = text(&output.stdout);
+    assert_eq!(report.matches("<testsuite name=").count(), 3, "{report}");
+    for name in &paths[1..] {
+        let suite = format!("name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"1\"");
+        assert!(report.contains(&suite), "{suite}: {report}");
+    }
+    let output = run(&[&["check", "--format", "sarif", "--each"], &paths[..]].concat());
+    let log: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let runs = log["runs"].as_array().expect("there are runs");
+    assert_eq!(runs.len(), 3);
+    for (run, name) in runs[1..].iter().zip(&paths[1..]) {
+        assert_eq!(run["automationDetails"]["id"], format!("{name}/"));
+        let invocation = &run["invocations"][0];
+        assert_eq!((&invocation["executionSuccessful"], &invocation["exitCode"]), (&false.into(), &2.into()));
+        let notice = &invocation["toolExecutionNotifications"][0];
+        assert_eq!(notice["level"], "error");
+        assert!(notice["message"]["text"].as_str().is_some_and(|text| text.contains(name)), "{notice}");
+    }
+}
+
+/// SARIF tells why a log without failing results has exit status 1.
+#[test]
+fn outages_are_notifications_of_a_run() {
+    let log = sarif(&[&sample("iwarp-reconnect.pcap"), "--allow", "invalidation-sender-flag"], Some(1));
+    let notices = &log["runs"][0]["invocations"][0]["toolExecutionNotifications"];
+    let text = notices[0]["message"]["text"].as_str().unwrap_or_else(|| panic!("{notices}"));
+    assert!(text.starts_with("3.3 s without service on 1 connection"), "{text}");
+}
+
 /// The requirements of SARIF 2.1.0 and of GitHub's code scanning.
 #[cfg(unix)]
 #[test]

@@ -196,6 +196,44 @@ fn slow_call_triggers_a_capture() {
     assert_eq!(std::fs::read(file).expect("it is there"), bytes);
 }
 
+/// The capture is larger than the memory.
+#[test]
+fn memory_does_not_cut_the_packets_after_a_trigger() {
+    let folder = folder();
+    let to = folder.path().to_str().expect("it is UTF-8");
+    let path = sample("nfs4.2-mtu4096-large-io.pcap");
+    let first = ["live", &path, "--trigger", "latency>1ns", "--trigger-memory", "2", "--format", "jsonl"];
+    let reported = lines(&[&first[..], &["--trigger-after", "10s", "--trigger-folder", to]].concat());
+    let [captured] = of_type(&reported, "captured").collect::<Vec<_>>()[..] else { panic!("{reported:#?}") };
+    assert_eq!(captured["cut"], false);
+    let frames = |file: &str| {
+        let packets = lines(&["packets", file, "--all", "--format", "jsonl"]);
+        packets.iter().map(|packet| ["time", "psn"].map(|name| packet[name].clone())).collect::<Vec<_>>()
+    };
+    let (all, kept) = (frames(&path), frames(captured["file"].as_str().expect("it has a name")));
+    assert!(kept.len() > all.len() / 2, "{} of {}", kept.len(), all.len());
+    assert!(all.starts_with(&kept));
+}
+
+/// The clock steps back by an hour while a capture is written.
+#[test]
+fn step_back_of_the_clock_ends_a_capture() {
+    const HOUR: i64 = 3_600_000_000_000;
+    let folder = folder();
+    let path = folder.path().join("stepped.pcap");
+    let mut capture = samples::capture("nfs3-basic");
+    let half = capture.packets.len() / 2;
+    capture.packets[half..].iter_mut().for_each(|packet| packet.time -= HOUR);
+    std::fs::write(&path, pcap::write(&capture)).expect("it can be written");
+    let [path, to] = [&path, folder.path()].map(|path| path.to_str().expect("it is UTF-8"));
+    let trigger = ["--trigger", "latency>1ns", "--trigger-after", "100s", "--trigger-folder", to];
+    let reported = lines(&[&["live", path, "--format", "jsonl"][..], &trigger].concat());
+    let packets = of_type(&reported, "captured").map(|one| one["packets"].as_u64().expect("a number"));
+    let [before, after] = packets.collect::<Vec<_>>()[..] else { panic!("{reported:#?}") };
+    assert_eq!(before, half as u64);
+    assert!(after > 0 && before + after <= capture.packets.len() as u64, "{before} + {after}");
+}
+
 /// The response to a GET.
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("somebody listens");

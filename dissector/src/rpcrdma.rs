@@ -382,8 +382,9 @@ impl Transactions {
     /// Whether a transaction begins so long after a packet that the packet does not belong to it.
     fn begins_after(&self, slot: Slot, seen: Seen) -> bool {
         let Some(open) = self.slots.get(slot.index as usize) else { return false };
-        let first = open.transaction.messages().map(|message| message.first.time).min();
-        first.is_some_and(|first| first.since(seen.time) > REORDERING.0)
+        let first = open.transaction.messages().map(|message| message.first).min_by_key(|first| first.time);
+        // If the clock steps back during a call, its reply has a later record and an earlier time.
+        first.is_some_and(|first| first.frame > seen.frame && first.time.since(seen.time) > REORDERING.0)
     }
 
     fn find(&mut self, slot: Slot) -> Option<&mut Open> {
@@ -443,7 +444,8 @@ impl Transactions {
         self.free.push(slot.index);
 
         let gap = open.lacks_packets(peers);
-        open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
+        open.transaction.clock_stepped =
+            open.clock_steps != self.clock_steps || open.transaction.is_answered_earlier();
         let may_have_reply = open.may_have_reply(peers);
         open.conclude(outcome, (gap, may_have_reply, peers.is_snooped), until);
         peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));

@@ -4,7 +4,7 @@ use crate::connection::{ConnectionId, Route};
 use crate::exchange::Exchange;
 use crate::interval::Intervals;
 pub use crate::record::Seen;
-use crate::record::Time;
+use crate::record::{REORDERING, Time};
 use crate::reuse::clone_in_place;
 use crate::ulb::{Details, Procedure, Text};
 use alloc::boxed::Box;
@@ -143,6 +143,12 @@ impl Transaction {
     #[inline]
     pub fn messages(&self) -> impl Iterator<Item = &Message> + Clone {
         self.call.iter().chain(&self.reply)
+    }
+
+    /// Whether the reply has an earlier time than the call by more than [`REORDERING`].
+    pub(crate) fn is_answered_earlier(&self) -> bool {
+        let (Some(call), Some(reply)) = (&self.call, &self.reply) else { return false };
+        call.first.time.since(reply.seen.time) > REORDERING.0
     }
 
     /// Nanoseconds from the packet that completed the call's Send to the one that completed the

@@ -2,6 +2,7 @@
 //! entry.
 
 use super::{Check, Taker};
+use crate::input::Input;
 use crate::junit::{Case, END, Fault, Layout, Outcome, begin, suite};
 use crate::output::{Out, warn_of_cuts};
 use rdmascope_analysis::ending::{Ending, FileEnd};
@@ -25,6 +26,14 @@ impl<'a> Report<'a> {
     /// Creates a report. Without a test suite it writes nothing.
     pub(super) fn new(out: &'a mut Out) -> Report<'a> {
         Report { out, suites: 0 }
+    }
+
+    fn suite(&mut self, name: &str, cases: &[Case]) -> io::Result<()> {
+        if self.suites == 0 {
+            begin("rdmascope check", self.out)?;
+        }
+        self.suites += 1;
+        suite(name, cases, Layout::Line, self.out)
     }
 
     /// Writes the end of the report.
@@ -75,13 +84,13 @@ impl Taker for Junit<'_, '_> {
                 titles.join(" ")
             }
         };
-        let Report { out, suites } = &mut **report;
-        if *suites == 0 {
-            begin("rdmascope check", out)?;
-        }
-        *suites += 1;
-        suite(&name, &cases, Layout::Line, out)?;
-        warn_of_cuts(ending, out)
+        report.suite(&name, &cases)?;
+        warn_of_cuts(ending, report.out)
+    }
+
+    fn unread(&mut self, input: &Input, why: &str) -> io::Result<()> {
+        let names: Vec<String> = input.files.iter().map(|path| path.display().to_string()).collect();
+        self.report.suite(&names.join(" "), &[capture_case("capture", Some(why.to_owned()))])
     }
 
     fn out(&mut self) -> &mut Out {
@@ -92,20 +101,22 @@ impl Taker for Junit<'_, '_> {
 /// The test cases for an input that is empty or could not be read completely. These give exit
 /// status 2, and are errors in JUnit.
 fn input_cases(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
-    let case = |name: &str, error: Option<String>| {
-        let fault = |message| Fault { class: Some("capture".to_owned()), message, lines: Vec::new() };
-        let outcome = error.map(fault).map_or(Outcome::Passed, Outcome::Error);
-        Case { class: "capture".to_owned(), name: name.to_owned(), outcome, output: Vec::new() }
-    };
     let nothing = match tally {
         _ if command.allow_empty => None,
         tally => tally.nothing_judged(),
     };
     let nothing = nothing.map(|why| format!("nothing to judge: {why}"));
-    let mut cases = vec![case("connections", nothing)];
+    let mut cases = vec![capture_case("connections", nothing)];
     let unreadable = ending.files.iter().filter(|file| file.trouble.is_some());
-    cases.extend(unreadable.map(|file| case(&file.title(), Some(FileEnd(file).to_string()))));
+    cases.extend(unreadable.map(|file| capture_case(&file.title(), Some(FileEnd(file).to_string()))));
     cases
+}
+
+/// A test case of the capture, with an error if there is one.
+fn capture_case(name: &str, error: Option<String>) -> Case {
+    let fault = |message| Fault { class: Some("capture".to_owned()), message, lines: Vec::new() };
+    let outcome = error.map(fault).map_or(Outcome::Passed, Outcome::Error);
+    Case { class: "capture".to_owned(), name: name.to_owned(), outcome, output: Vec::new() }
 }
 
 /// The test case that fails if there was time without service.

@@ -110,6 +110,30 @@ impl<'a, 'b> Sarif<'a, 'b> {
         }
         write!(out, ",\"results\":[")
     }
+
+    /// Writes the part of a run that follows its results.
+    fn rest<'c>(
+        &'c mut self,
+        status: Status,
+        notices: Vec<Notice>,
+        properties: Option<RunProperties<'c>>,
+    ) -> io::Result<()> {
+        let artifact = |uri| Artifact { location: ArtifactLocation::of(uri) };
+        let rest = Rest {
+            artifacts: self.artifacts.iter().map(|uri| artifact(uri)).collect(),
+            invocations: [Invocation {
+                execution_successful: status != Status::Failed,
+                exit_code: status as u8,
+                tool_execution_notifications: notices,
+            }],
+            column_kind: "utf16CodeUnits",
+            properties,
+        };
+        let mut text = Vec::new();
+        write_value(&mut text, &rest)?;
+        self.log.out.write_all(b"\n],")?;
+        self.log.out.write_all(text.strip_prefix(b"{").unwrap_or(&text))
+    }
 }
 
 impl Taker for Sarif<'_, '_> {
@@ -141,35 +165,23 @@ impl Taker for Sarif<'_, '_> {
             .collect();
         let policy =
             tally.policy.iter().flat_map(|policy| policy.entries.iter().map(move |entry| (policy, entry)));
-        notices.extend(policy.filter(|(_, entry)| entry.fails()).map(|(policy, entry)| Notice {
-            level: "error",
-            message: Text { text: Shown(policy.named(entry).to_string()) },
-        }));
+        let failing = policy.filter(|(_, entry)| entry.fails());
+        notices.extend(failing.map(|(policy, entry)| Notice::error(policy.named(entry).to_string())));
+        let outages = tally.leading.iter().filter(|statement| statement.is_outage);
+        notices.extend(outages.map(|outage| Notice::error(outage.text.clone())));
         let is_read = ending.files.iter().all(|file| file.trouble.is_none());
         let status = match (is_read, tally.fails()) {
             (false, _) => Status::Failed,
             (true, true) => Status::Differs,
             (true, false) => Status::Done,
         };
-        let rest = Rest {
-            artifacts: self
-                .artifacts
-                .iter()
-                .map(|uri| Artifact { location: ArtifactLocation::of(uri) })
-                .collect(),
-            invocations: [Invocation {
-                execution_successful: is_read,
-                exit_code: status as u8,
-                tool_execution_notifications: notices,
-            }],
-            column_kind: "utf16CodeUnits",
-            properties: RunProperties { check: CHECK.of((tally, ending)) },
-        };
-        let mut text = Vec::new();
-        write_value(&mut text, &rest)?;
-        self.log.out.write_all(b"\n],")?;
-        self.log.out.write_all(text.strip_prefix(b"{").unwrap_or(&text))?;
+        self.rest(status, notices, Some(RunProperties { check: CHECK.of((tally, ending)) }))?;
         warn_of_cuts(ending, self.log.out)
+    }
+
+    fn unread(&mut self, _: &Input, why: &str) -> io::Result<()> {
+        self.begin()?;
+        self.rest(Status::Failed, vec![Notice::error(why.to_owned())], None)
     }
 
     fn out(&mut self) -> &mut Out {
@@ -382,7 +394,8 @@ struct Rest<'a> {
     artifacts: Vec<Artifact<'a>>,
     invocations: [Invocation; 1],
     column_kind: &'static str,
-    properties: RunProperties<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    properties: Option<RunProperties<'a>>,
 }
 
 #[derive(Serialize)]
@@ -403,6 +416,12 @@ struct Invocation {
 struct Notice {
     level: &'static str,
     message: Text<String>,
+}
+
+impl Notice {
+    fn error(text: String) -> Notice {
+        Notice { level: "error", message: Text { text: Shown(text) } }
+    }
 }
 
 #[derive(Serialize)]

@@ -16,7 +16,7 @@ pub(super) struct Recorder {
 
 /// Consecutive packets.
 #[derive(Debug, Default)]
-struct Block {
+pub(super) struct Block {
     bytes: Vec<u8>,
     records: Vec<Kept>,
 }
@@ -34,6 +34,21 @@ struct Kept {
     length: usize,
 }
 
+impl Block {
+    /// The packets, oldest first.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.records.iter().map(|kept| Record {
+            number: kept.number,
+            time: kept.time,
+            link: kept.link,
+            original_length: kept.original_length,
+            dropped: kept.dropped,
+            tap: kept.tap,
+            data: &self.bytes[kept.at..kept.at + kept.length],
+        })
+    }
+}
+
 /// Size of a block in bytes, unless a packet is larger.
 const BLOCK: usize = 1 << 20;
 
@@ -47,15 +62,18 @@ impl Recorder {
         }
     }
 
-    /// Keeps a packet.
-    pub(super) fn push(&mut self, record: &Record<'_>) {
+    /// Keeps a packet. If memory is short, `take_dropped` gets the oldest packets, which are dropped.
+    pub(super) fn push(&mut self, record: &Record<'_>, take_dropped: impl FnOnce(&Block)) {
         let cost = |block: &Block| block.bytes.len() + block.records.len() * size_of::<Kept>();
         let is_full = self.blocks.back().is_none_or(|block| {
             cost(block) > 0 && cost(block) + record.data.len() + size_of::<Kept>() > BLOCK
         });
         if is_full {
             let block = if self.blocks.len() >= self.most { self.blocks.pop_front() } else { None };
-            self.has_lost |= block.is_some();
+            if let Some(dropped) = &block {
+                take_dropped(dropped);
+                self.has_lost = true;
+            }
             let mut block = block.unwrap_or_default();
             block.bytes.clear();
             block.records.clear();
@@ -79,17 +97,7 @@ impl Recorder {
 
     /// The kept packets, oldest first.
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.blocks.iter().flat_map(|block| {
-            block.records.iter().map(|kept| Record {
-                number: kept.number,
-                time: kept.time,
-                link: kept.link,
-                original_length: kept.original_length,
-                dropped: kept.dropped,
-                tap: kept.tap,
-                data: &block.bytes[kept.at..kept.at + kept.length],
-            })
-        })
+        self.blocks.iter().flat_map(Block::records)
     }
 
     /// The time of the oldest kept packet, if older ones were dropped.
@@ -119,14 +127,16 @@ mod tests {
         let mut recorder = Recorder::new(4 * BLOCK);
         let packets: Vec<Vec<u8>> =
             (0..8000u32).map(|number| vec![number as u8; 900 + number as usize % 9]).collect();
+        let mut dropped = 0;
         for (number, packet) in packets.iter().enumerate() {
-            recorder.push(&record(number as u64, packet));
+            recorder.push(&record(number as u64, packet), |block| dropped += block.records().count());
             if number == 100 {
                 assert_eq!((recorder.records().count(), recorder.lost_before()), (101, None));
             }
         }
         let kept: Vec<Record<'_>> = recorder.records().collect();
         let first = kept[0].number;
+        assert_eq!(dropped as u64, first);
         // Only complete blocks are dropped, so at least three of four are full.
         assert!(kept.len() * 1000 > 3 * BLOCK && kept.len() * 900 < 4 * BLOCK, "{}", kept.len());
         assert_eq!(recorder.lost_before(), Some(Time(first as i64)));
@@ -145,7 +155,7 @@ mod tests {
         let mut recorder = Recorder::new(0);
         let large = vec![1; 2 * BLOCK];
         for number in 0..5 {
-            recorder.push(&record(number, &large));
+            recorder.push(&record(number, &large), |_| {});
         }
         assert_eq!(recorder.records().map(|record| record.number).collect::<Vec<_>>(), [3, 4]);
     }

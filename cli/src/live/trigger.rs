@@ -1,6 +1,7 @@
-//! Triggers, and the captures that they write.
+//! Triggers: the conditions for captures.
 
 use super::recorder::Recorder;
+use super::window::{Trigger, Window};
 use crate::filters::similar;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
@@ -11,13 +12,11 @@ use rdmascope_analysis::names::{Failure, Label};
 use rdmascope_analysis::report::Key;
 use rdmascope_analysis::time::{Rfc3339, parse_duration};
 use rdmascope_analysis::units::Duration;
-use rdmascope_capture_agent::new_file::{self, Unfinished};
-use rdmascope_capture_agent::{Description, Note, NoteKind, PcapngWriter};
+use rdmascope_capture_agent::{Description, Note, NoteKind};
 use rdmascope_conformance::{Finding, Level, Verdict, rules};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::words;
-use std::io::{self, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -133,25 +132,6 @@ pub(super) struct Triggers {
     window: Option<Window>,
 }
 
-/// A capture to be written.
-#[derive(Debug)]
-struct Window {
-    /// The time of the first trigger.
-    time: Time,
-    /// The end of the window.
-    until: Time,
-    /// The triggers: the frame that shows each, and a description.
-    reasons: Vec<(Option<u64>, String)>,
-    further: u64,
-    /// The name part of the file name.
-    name: String,
-}
-
-/// Maximum number of triggers described in a capture.
-const MOST_REASONS: usize = 256;
-/// Further triggers extend a capture up to this multiple of --trigger-after.
-const LONGEST: i64 = 5;
-
 impl Triggers {
     /// Returns `None` without conditions. `interfaces` are the sources of the packets, with this link
     /// type.
@@ -205,12 +185,19 @@ impl Triggers {
     pub(super) fn note(&mut self, note: &Note) {
         if note.kind == NoteKind::Inventory {
             self.inventory.extend_from_slice(&note.bytes);
+            if let Some(window) = &mut self.window {
+                window.inventory(&note.bytes);
+            }
         }
     }
 
     /// Keeps a packet.
     pub(super) fn record(&mut self, record: &Record<'_>) {
-        self.recorder.push(record);
+        self.recorder.push(record, |dropped| {
+            if let Some(window) = &mut self.window {
+                window.write(dropped.records());
+            }
+        });
         if record.dropped > 0 && self.wait_for_drops() {
             let reason = format!("{} packets dropped before this one", record.dropped);
             self.fire(record.time, Some(record.number), "drop", reason);
@@ -225,6 +212,13 @@ impl Triggers {
         }) {
             let reason = format!("{} {}: {}", words::level(rule.level), rule.id, finding.message);
             self.fire(now, finding.frames.last().copied(), rule.id, reason);
+        }
+    }
+
+    /// Takes note of a step back of the clock.
+    pub(super) fn clock_stepped(&mut self) {
+        if let Some(window) = &mut self.window {
+            window.clock_stepped();
         }
     }
 
@@ -268,102 +262,44 @@ impl Triggers {
         self.conditions.iter().any(is_it)
     }
 
-    /// Starts or extends a capture.
+    /// Starts or extends a capture. `name` is the condition, for the name of the file.
     fn fire(&mut self, time: Time, frame: Option<u64>, name: &str, reason: String) {
         if self.left == 0 {
             self.missed += 1;
             return;
         }
-        let until = Time(time.0.saturating_add(self.after));
+        let trigger = Trigger { time, frame, reason };
         match &mut self.window {
-            Some(window) => {
-                let longest = window.time.0.saturating_add(self.after.saturating_mul(LONGEST));
-                window.until = window.until.max(until).min(Time(longest));
-                if window.reasons.len() < MOST_REASONS {
-                    window.reasons.push((frame, reason));
-                } else {
-                    window.further += 1;
-                }
-            }
-            None => {
-                self.window = Some(Window {
-                    time,
-                    until,
-                    reasons: vec![(frame, reason)],
-                    further: 0,
-                    name: name.to_owned(),
-                });
-            }
+            Some(window) => window.extend(trigger, self.after),
+            None => self.window = Some(self.start(trigger, name)),
         }
     }
 
-    /// Whether a capture is to be written at `now`.
+    fn start(&self, trigger: Trigger, name: &str) -> Window {
+        let at: String =
+            Rfc3339::from(trigger.time).as_str()[..23].chars().filter(|c| !"-:".contains(*c)).collect();
+        let path = self.folder.join(format!("rdmascope-{at}-{name}.pcapng"));
+        let notes = (self.interfaces.as_slice(), self.inventory.as_slice());
+        Window::start(trigger, (self.before, self.after), path, notes, &self.recorder)
+    }
+
+    /// Whether a capture is complete at `now`.
     #[inline]
     pub(super) fn is_due(&self, now: Time) -> bool {
-        self.window.as_ref().is_some_and(|window| now > window.until)
+        self.window.as_ref().is_some_and(|window| window.is_due(now))
     }
 
-    /// Writes the capture that is due at `now`; at the end, also one that is not due yet.
+    /// Ends the capture that is due at `now`; at the end, also one that is not due yet.
     pub(super) fn write(&mut self, now: Time, is_over: bool) -> Option<Captured> {
-        let window = self.window.take_if(|window| is_over || now > window.until)?;
+        let mut window = self.window.take_if(|window| is_over || window.is_due(now))?;
+        window.write(self.recorder.records());
         self.left -= 1;
-        let from = Time(window.time.0.saturating_sub(self.before));
-        let at: String =
-            Rfc3339::from(window.time).as_str()[..23].chars().filter(|c| !"-:".contains(*c)).collect();
-        let path = self.folder.join(format!("rdmascope-{at}-{}.pcapng", window.name));
-        let written = write(&path, &self.interfaces, &self.inventory, self.recorder.records(), from, &window);
-        let (packets, trouble) = match written {
-            Ok(packets) => (packets, None),
-            Err(error) => (0, Some(error.to_string())),
-        };
-        let Window { time, mut reasons, further, .. } = window;
-        let further = further + reasons.len() as u64 - 1;
-        if trouble.is_some() {
-            self.missed += 1 + further;
+        let captured = window.finish(self.left == 0);
+        if captured.trouble.is_some() {
+            self.missed += 1 + captured.further;
         }
-        Some(Captured {
-            time,
-            further,
-            reason: reasons.swap_remove(0).1,
-            file: path.display().to_string(),
-            packets,
-            is_cut: self.recorder.lost_before().is_some_and(|before| before > from),
-            trouble,
-            is_last: self.left == 0,
-        })
+        Some(captured)
     }
-}
-
-/// Writes the packets of a window, with the triggers as comments. An existing file is kept.
-fn write<'a>(
-    path: &Path,
-    interfaces: &[Description],
-    inventory: &[u8],
-    records: impl Iterator<Item = Record<'a>>,
-    from: Time,
-    window: &Window,
-) -> io::Result<u64> {
-    let file = new_file::make(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => io::Error::new(error.kind(), "the file exists"),
-        _ => error,
-    })?;
-    let unfinished = Unfinished::new(path, &file);
-    let out = BufWriter::with_capacity(1 << 20, file);
-    let mut writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
-    if !interfaces.is_empty() {
-        writer.describe(interfaces)?;
-    }
-    writer.note(NoteKind::Inventory, inventory)?;
-    let mut packets = 0;
-    for record in records.filter(|record| record.time >= from && record.time <= window.until) {
-        let reasons = window.reasons.iter().filter(|(frame, _)| *frame == Some(record.number));
-        let comment: Vec<&str> = reasons.map(|(_, reason)| reason.as_str()).collect();
-        writer.packet(&record, &comment.join("\n"))?;
-        packets += 1;
-    }
-    writer.finish()?;
-    unfinished.keep();
-    Ok(packets)
 }
 
 #[cfg(test)]
