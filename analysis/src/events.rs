@@ -4,6 +4,7 @@
 //! This module defines the event. `gather` collects bounded facts for each connection, and
 //! `listing` creates events from them at the end.
 
+mod arrival;
 mod delayed;
 mod facts;
 mod failing;

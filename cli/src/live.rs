@@ -401,7 +401,7 @@ impl Watching<'_> {
                 return ControlFlow::Break(());
             }
             if shown < self.most_shown {
-                self.tick(self.due);
+                self.tick(self.due, false);
                 if self.written.is_err() {
                     return ControlFlow::Break(());
                 }
@@ -423,11 +423,11 @@ impl Watching<'_> {
     }
 
     /// Shows the interval that ends at `end`.
-    fn tick(&mut self, end: Time) {
+    fn tick(&mut self, end: Time, is_last: bool) {
         let Watching { engine, judge, meter, happenings, metrics, taker, triggers, written, out, .. } = self;
         let Some(meter) = meter else { return };
         let open = Open::new(engine.connections(), engine.open_transactions());
-        for happening in happenings.take(&open, end) {
+        for happening in happenings.take(&open, end, is_last) {
             if let Some(metrics) = metrics {
                 metrics.happening(&happening);
             }
@@ -525,7 +525,7 @@ impl Watching<'_> {
     fn finish(&mut self) {
         self.event(|engine, report| engine.finish(&mut |event| report(event)));
         if self.meter.is_some() {
-            self.tick(Time(self.now.0.saturating_add(1)).min(self.end));
+            self.tick(Time(self.now.0.saturating_add(1)).min(self.end), true);
         }
         self.write_capture(true);
         let Watching { engine, happenings, taker, now, started, written, out, .. } = self;

@@ -1,6 +1,7 @@
 //! The facts kept about one connection. Lists are bounded.
 
 use super::SILENCE;
+use super::arrival::{Arrivals, Late};
 use super::facts::{Burst, Call, Closed, Exhaustion, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
 use rdmascope_dissector::connection::Connection;
@@ -13,7 +14,6 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
 use rdmascope_wire::rpcrdma::Procedure;
 use rdmascope_wire::{Xid, cm};
-use std::collections::VecDeque;
 
 /// Outstanding calls and granted credits.
 #[derive(Clone, Debug, Default)]
@@ -74,15 +74,7 @@ pub(super) struct History {
     pub(super) last_used: Option<(Seen, Xid)>,
     /// Calls that have no reply yet.
     pub(super) unanswered: Vec<Call>,
-    /// The latest calls that have a reply.
-    recent: VecDeque<Answered>,
-    /// The packet that completed the latest reply, and its last position.
-    replied_at: Option<(u64, Position)>,
-    /// The position from which on the requester asked for packets again, and the frame in which it last
-    /// did.
-    last_refused: Option<(Position, u64)>,
-    /// Whether one of the latest replies may not have arrived so far.
-    has_pending: bool,
+    arrivals: Arrivals,
     pub(super) recovery: [u64; RECOVERY.len()],
     pub(super) recovering: Option<Run>,
     pub(super) bursts: Vec<Burst>,
@@ -113,40 +105,11 @@ pub(super) struct History {
     pub(super) summary: Option<Summary>,
 }
 
-/// A call that has a reply.
-#[derive(Clone, Copy, Debug)]
-struct Answered {
-    call: Call,
-    /// The last position of its reply, if known.
-    at: Option<Position>,
-    /// The last repetition of that packet, until the packet is acknowledged.
-    again: Option<Seen>,
-    /// Whether the requester asked for its reply, or a packet before it, again.
-    is_refused: bool,
-    /// Whether its reply is known to have arrived when it was repeated. Then the reply is that packet.
-    is_late: bool,
-}
-
-impl Answered {
-    /// Whether its reply may not have arrived so far.
-    fn is_pending(&self) -> bool {
-        !self.is_late && (self.again.is_some() || self.is_refused)
-    }
-
-    /// Whether its reply was sent in vain if no packet of the responder arrived since `first`.
-    fn is_lost_since(&self, first: Seen) -> bool {
-        !self.is_late && self.call.is_answered_since(first)
-    }
-}
-
 /// The most entries of a list.
 const MOST: usize = 128;
 
 /// The number of transmissions of a packet. If more are not acknowledged, none arrived.
 pub(super) const RETRIES: u64 = 3;
-
-/// The most calls in [`History::recent`].
-const MOST_RECENT: usize = 32;
 
 /// A REQ or other packet within this time after itself was captured twice, in nanoseconds.
 const TWICE: u64 = 1_000_000;
@@ -236,7 +199,7 @@ impl History {
         }
         let by_requester = sent.from == self.requester;
         if !by_requester && matches!(sent.kind, Kind::Reply | Kind::Error) {
-            self.replied_at = Some((sent.send.seen.frame, sent.send.last()));
+            self.arrivals.sent(sent.send.seen.frame, sent.send.last());
         }
         let Credits { outstanding, granted, is_blind, since } = &mut self.credits;
         match sent.kind {
@@ -290,9 +253,7 @@ impl History {
             self.unheard = [self.unheard[1], seen.frame];
         }
         if from != self.requester && !is_acknowledged {
-            let reply = self.recent.iter_mut().rfind(|one| one.at == Some(position));
-            self.has_pending |= reply.is_some();
-            reply.into_iter().for_each(|one| one.again = Some(seen));
+            self.arrivals.repeated(seen, position);
         }
         let retry = &mut self.retries[from as usize];
         match retry {
@@ -321,11 +282,7 @@ impl History {
         let Refused { from, seen, refusal, position, .. } = *refused;
         self.latest = seen.time;
         if from == self.requester && !matches!(refusal, Refusal::Failed(_)) {
-            self.last_refused = Some((position, seen.frame));
-            let is_after = |one: &&mut Answered| one.at.is_some_and(|at| position.distance(at) >= 0);
-            for one in self.recent.iter_mut().filter(is_after) {
-                (one.is_refused, self.has_pending) = (true, true);
-            }
+            self.arrivals.refused(seen, position);
         }
         let is_same = |burst: &Burst| burst.from == from && is_like(burst.refusal, refusal);
         let is_full = self.bursts.len() >= MOST;
@@ -336,14 +293,6 @@ impl History {
             _ if is_full => {}
             _ => self.bursts.push(Burst { from, refusal, run: Run::new(seen) }),
         }
-    }
-
-    /// Whether the requester asked for a reply that ends at this position again, after it was sent.
-    fn refused_since(&self, reply: Option<Seen>, at: Option<Position>) -> bool {
-        let (Some((position, frame)), Some(reply), Some(at)) = (self.last_refused, reply, at) else {
-            return false;
-        };
-        frame > reply.frame && position.distance(at) >= 0
     }
 
     /// Notes packets that are missing from the capture.
@@ -398,16 +347,9 @@ impl History {
             self.waited(&call);
             self.passed(Some(call).filter(|call| call.waited() >= SILENCE && call.is_passed(self.answered)));
         }
-        if reply.is_some() && !transaction.clock_stepped {
+        if let Some(reply) = reply.filter(|_| !transaction.clock_stepped) {
             self.answered = self.answered.max(Some(call.seen.time));
-            if self.recent.len() == MOST_RECENT {
-                self.recent.pop_front();
-            }
-            let at = self.replied_at.filter(|(frame, _)| reply.is_some_and(|reply| reply.frame == *frame));
-            let at = at.map(|(_, position)| position);
-            let is_refused = self.refused_since(reply, at);
-            self.has_pending |= is_refused;
-            self.recent.push_back(Answered { call, at, again: None, is_refused, is_late: false });
+            self.arrivals.answered(call, reply);
         }
         if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {
             self.unanswered.push(call);
@@ -506,14 +448,15 @@ impl History {
 
     /// Whether an end repeated a packet that was not acknowledged so far.
     pub(super) fn is_repeating(&self) -> bool {
-        self.has_pending || self.retries.iter().any(Option::is_some)
+        self.arrivals.has_pending() || self.retries.iter().any(Option::is_some)
     }
 
     /// Takes the acknowledged positions, before the next observation. A repeated packet at or before
     /// them has arrived.
     pub(super) fn acknowledged(&mut self, acknowledged: [Option<Position>; 2]) {
-        if let Some(known) = acknowledged[self.requester.other()].filter(|_| self.has_pending) {
-            self.arrived(known);
+        if let Some(known) = acknowledged[self.requester.other()].filter(|_| self.arrivals.has_pending()) {
+            let late = self.arrivals.acknowledged(known, self.is_unheard());
+            self.arrived_late(&late);
         }
         for end in End::BOTH {
             if self.retries[end].is_some_and(|retry| retry.is_answered(acknowledged[end])) {
@@ -522,42 +465,28 @@ impl History {
         }
     }
 
-    /// Takes the acknowledgement of the responder's packets up to a position. A repeated reply arrived
-    /// with its last repetition if the requester shows that it lacked the reply before.
-    fn arrived(&mut self, acknowledged: Position) {
-        let is_unheard = self.is_unheard();
-        let mut late = Vec::new();
-        let is_covered = |one: &&mut Answered| one.at.is_some_and(|at| at.distance(acknowledged) >= 0);
-        for one in self.recent.iter_mut().filter(is_covered) {
-            let is_lost = core::mem::take(&mut one.is_refused) || is_unheard;
-            if let Some(again) = one.again.take().filter(|_| is_lost && !one.is_late) {
-                late.push((again, one.call));
-                one.is_late = true;
-                one.call.reply = Some(again);
-            }
-        }
-        self.has_pending = self.recent.iter().any(Answered::is_pending);
-        late.sort_by_key(|(again, _)| again.frame);
-        late.iter().for_each(|(again, call)| self.arrived_late(*again, call));
-        for (again, call) in &late {
+    /// Moves replies to the packets with which they arrived.
+    fn arrived_late(&mut self, late: &[Late]) {
+        late.iter().for_each(|late| self.move_reply(late));
+        for Late { arrived, call } in late {
             let first = call.reply.map_or(0, |reply| reply.frame);
             let after = self.gaps.iter_mut().filter(|gap| gap.end.frame > first);
-            after.for_each(|gap| gap.count(&Call { reply: Some(*again), ..*call }));
+            after.for_each(|gap| gap.count(&Call { reply: Some(*arrived), ..*call }));
         }
     }
 
     /// Moves the reply to a call to the packet with which it arrived.
-    fn arrived_late(&mut self, arrived: Seen, call: &Call) {
+    fn move_reply(&mut self, late: &Late) {
+        let Late { arrived, call } = *late;
         self.gaps.retain(|gap| call.reply != Some(gap.end));
         let later = self.last_reply.filter(|last| last.frame > arrived.frame);
         if self.first_reply == call.reply {
             self.first_reply = Some(arrived);
         }
-        let before = self.recent.iter().filter(|one| !one.is_pending()).map(|one| one.call);
-        let before: Vec<Call> = before.filter(|other| !other.is_answered_since(arrived)).collect();
-        self.last_reply = before.iter().filter_map(|other| other.reply).max_by_key(|reply| reply.frame);
-        let answered =
-            core::mem::replace(&mut self.answered, before.iter().map(|other| other.seen.time).max());
+        let before = self.arrivals.arrived_before(arrived);
+        self.last_reply = before.filter_map(|other| other.reply).max_by_key(|reply| reply.frame);
+        let called = self.arrivals.arrived_before(arrived).map(|other| other.seen.time).max();
+        let answered = core::mem::replace(&mut self.answered, called);
         self.replied(arrived, Some(call.seen.time));
         (self.answered, self.last_reply) = (answered, later.or(self.last_reply));
         let overlapping = |gap: &&mut Gap| gap.start.frame < arrived.frame && gap.end.frame > arrived.frame;
@@ -603,8 +532,7 @@ impl History {
     /// reply to the end, and no acknowledgement came.
     pub(super) fn unconfirmed(&self) -> impl Iterator<Item = &Call> {
         let retry = self.retries[self.requester.other()].filter(|_| self.summary.is_some());
-        let is_lost = move |one: &&Answered| retry.is_some_and(|retry| one.is_lost_since(retry.run.first));
-        self.recent.iter().filter(is_lost).map(|one| &one.call)
+        retry.into_iter().flat_map(|retry| self.arrivals.lost_since(retry.run.first))
     }
 
     /// The same connection if the replies to the [unconfirmed](History::unconfirmed) calls were lost.
@@ -622,11 +550,11 @@ impl History {
             is_complete: true,
             ..*call
         }));
-        new.recent.retain(|one| one.call.reply.as_ref().is_some_and(is_before));
+        new.arrivals.forget_since(first);
         new.gaps.retain(|gap| is_before(&gap.end));
         new.first_reply = new.first_reply.filter(is_before);
-        new.last_reply = new.recent.iter().filter_map(|one| one.call.reply).max_by_key(|seen| seen.frame);
-        new.answered = new.recent.iter().map(|one| one.call.seen.time).max();
+        new.last_reply = new.arrivals.last_reply();
+        new.answered = new.arrivals.last_call();
         new
     }
 

@@ -35,16 +35,41 @@ type Key = (ConnectionId, Kind, Time, Option<bool>);
 struct Reported {
     reported: Extent,
     known: Extent,
-    /// Whether the latest list contains it.
-    is_listed: bool,
 }
 
-/// The values that grow while an event continues.
+/// The values that grow while an event continues. Later packets can also show that it began earlier or
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
+    time: Time,
     duration: Option<u64>,
     count: u64,
     other: Option<ConnectionId>,
+}
+
+fn key(event: &SessionEvent) -> Key {
+    (event.connection, event.kind, event.time, event.by_requester)
+}
+
+impl Extent {
+    fn of(event: &SessionEvent) -> Extent {
+        let SessionEvent { time, duration, count, other, .. } = *event;
+        Extent { time, duration, count, other }
+    }
+
+    fn end(&self) -> Time {
+        self.time.plus(self.duration.unwrap_or(0))
+    }
+}
+
+impl Reported {
+    /// Whether the event with this key is `event` with another start: they overlap.
+    fn is_part_of(&self, key: &Key, event: &SessionEvent) -> bool {
+        let (connection, kind, _, by_requester) = *key;
+        let is_same = (event.connection, event.kind, event.by_requester) == (connection, kind, by_requester);
+        let now = Extent::of(event);
+        is_same && self.known.time < now.end() && now.time < self.known.end()
+    }
 }
 
 impl Happenings {
@@ -53,29 +78,27 @@ impl Happenings {
     pub const KEPT: i64 = 600_000_000_000;
 
     /// The events to report at `now`, in order of time. `open` are the connections and calls that
-    /// have not ended.
-    pub fn take(&mut self, open: &Open, now: Time) -> Vec<Happening> {
-        self.reported.values_mut().for_each(|reported| reported.is_listed = false);
+    /// have not ended. The last time, they include events that ended since they were last listed.
+    pub fn take(&mut self, open: &Open, now: Time, is_last: bool) -> Vec<Happening> {
+        let listed = self.events.list_now(open, now);
+        let mut before = core::mem::take(&mut self.reported);
+        let same: Vec<Option<Reported>> = listed.iter().map(|event| before.remove(&key(event))).collect();
         let mut happenings = Vec::new();
-        for event in self.events.list_now(open, now) {
-            let extent = Extent { duration: event.duration, count: event.count, other: event.other };
-            let key = (event.connection, event.kind, event.time, event.by_requester);
-            let new = Reported { reported: extent, known: extent, is_listed: true };
-            match self.reported.get_mut(&key) {
-                None => {
-                    self.reported.insert(key, new);
-                    happenings.push(Happening { event, is_again: false });
-                }
-                // It is still growing.
-                Some(known) if known.known != extent => *known = Reported { reported: known.reported, ..new },
-                Some(known) if known.reported != extent => {
-                    *known = new;
-                    happenings.push(Happening { event, is_again: true });
-                }
-                Some(known) => known.is_listed = true,
+        for (event, same) in listed.into_iter().zip(same) {
+            let known = Extent::of(&event);
+            let same = same.or_else(|| {
+                let moved = before.iter().find(|(other, reported)| reported.is_part_of(other, &event));
+                let moved = moved.map(|(key, _)| *key)?;
+                before.remove(&moved)
+            });
+            let is_over = |same: Reported| same.known == known || is_last && known.end() < now;
+            let is_due = same.is_none_or(|same| same.reported != known && is_over(same));
+            let reported = same.filter(|_| !is_due).map_or(known, |same| same.reported);
+            self.reported.insert(key(&event), Reported { reported, known });
+            if is_due {
+                happenings.push(Happening { event, is_again: same.is_some() });
             }
         }
-        self.reported.retain(|_, reported| reported.is_listed);
         self.events.forget(Time(now.0.saturating_sub(Happenings::KEPT)));
         happenings
     }

@@ -32,7 +32,7 @@ fn watch(capture: &Capture, length: i64) -> Watched {
             let end = Time(meter.start().0 + length);
             watched
                 .happenings
-                .extend(happenings.take(&Open::new(engine.connections(), engine.open_transactions()), end));
+                .extend(happenings.take(&Open::new(engine.connections(), engine.open_transactions()), end, false));
             watched.intervals.push(meter.take(end, &engine, &judge));
         }
         meter.record(&record);
@@ -49,7 +49,7 @@ fn watch(capture: &Capture, length: i64) -> Watched {
         happenings.handle(&event);
         judge.handle(&event, &mut |finding| meter.finding(finding, false));
     });
-    watched.happenings.extend(happenings.take(&Open::default(), last));
+    watched.happenings.extend(happenings.take(&Open::default(), last, true));
     watched.intervals.push(meter.take(last, &engine, &judge));
     watched
 }

@@ -3,6 +3,7 @@
 
 mod delayed;
 mod later;
+mod live;
 mod requests;
 mod snapped;
 
