@@ -189,7 +189,12 @@ fn calls_across_a_small_clock_step_are_answered() {
             late.for_each(|packet| packet.time -= back * SECOND / 1000);
             let (report, ending, transactions) = report(&stepped);
             let outcomes = |all: &[Transaction]| all.iter().map(|one| one.outcome).collect::<Vec<_>>();
-            assert_eq!(outcomes(&transactions), outcomes(&whole), "{back} ms after frame {}", call.seen.frame);
+            assert_eq!(
+                outcomes(&transactions),
+                outcomes(&whole),
+                "{back} ms after frame {}",
+                call.seen.frame
+            );
             assert!(!has_outages(&report, &ending), "{:#?}", report.events(&ending));
         }
     }

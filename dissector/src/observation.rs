@@ -373,6 +373,21 @@ pub struct Repeated {
     pub read_length: u32,
 }
 
+impl Repeated {
+    /// Whether the receiver needs it before it can use the packet that ends at this position. A TCP
+    /// sender may repeat one segment of several that were lost.
+    pub fn is_needed_for(&self, position: Position) -> bool {
+        let ahead = self.position.distance(position);
+        if position.counts_bytes() { (0..=position.window()).contains(&ahead) } else { ahead == 0 }
+    }
+
+    /// Whether an acknowledgement up to this position covers it.
+    pub fn is_acknowledged(&self, position: Position) -> bool {
+        let more = if position.counts_bytes() { self.bytes.saturating_sub(1) } else { 0 };
+        self.position.plus(more).distance(position) >= 0
+    }
+}
+
 /// A NAK.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused {

@@ -1,6 +1,7 @@
 //! The latest replies of a connection, and whether they arrived with their first transmission.
 
 use super::facts::Call;
+use rdmascope_dissector::observation::Repeated;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::{Seen, Time};
 use std::collections::VecDeque;
@@ -18,7 +19,9 @@ pub(super) struct Arrivals {
     /// The position from which on the requester asked for packets again, and the frame in which it last
     /// did.
     last_refused: Option<(Position, u64)>,
-    /// Whether one of the latest replies may not have arrived so far.
+    /// The frame of the latest call.
+    last_call: u64,
+    /// Whether it is open if one of the latest replies arrived with a repetition.
     has_pending: bool,
 }
 
@@ -28,8 +31,12 @@ struct Answered {
     call: Call,
     /// The last position of its reply, if known.
     at: Option<Position>,
-    /// The last repetition of that packet, until the packet is acknowledged.
+    /// The last repetition of that packet, until it is known which one arrived.
     again: Option<Seen>,
+    /// Whether the packet was acknowledged after that.
+    is_acknowledged: bool,
+    /// Whether the requester sent a call between the reply and its acknowledgement.
+    is_followed: bool,
     /// Whether the requester asked for its reply, or a packet before it, again.
     is_refused: bool,
     /// Whether its reply is known to have arrived when it was repeated. Then the reply is that packet.
@@ -37,9 +44,15 @@ struct Answered {
 }
 
 impl Answered {
-    /// Whether its reply may not have arrived so far.
+    /// Whether it is open if its reply arrived with a repetition.
     fn is_pending(&self) -> bool {
         !self.is_late && (self.again.is_some() || self.is_refused)
+    }
+
+    /// Whether its reply was sent in vain: if no packet of the responder arrived since `first`, or if
+    /// the requester has not received the packets that it asked for again.
+    fn is_lost(&self, first: Option<Seen>) -> bool {
+        !self.is_late && (self.is_refused || first.is_some_and(|first| self.call.is_answered_since(first)))
     }
 }
 
@@ -58,10 +71,20 @@ impl Arrivals {
     }
 
     /// Takes the repetition of a packet of the responder that is not acknowledged.
-    pub(super) fn repeated(&mut self, seen: Seen, position: Position) {
-        let reply = self.recent.iter_mut().rfind(|one| one.at == Some(position));
-        self.has_pending |= reply.is_some();
-        reply.into_iter().for_each(|one| one.again = Some(seen));
+    pub(super) fn repeated(&mut self, repeated: &Repeated) {
+        let is_needed = |one: &&mut Answered| one.at.is_some_and(|at| repeated.is_needed_for(at));
+        for one in self.recent.iter_mut().filter(is_needed) {
+            one.again = Some(repeated.seen);
+            one.is_followed |= one.call.reply.is_some_and(|reply| reply.frame < self.last_call);
+            self.has_pending = true;
+        }
+    }
+
+    /// The frame of the first reply that was repeated and not acknowledged.
+    pub(super) fn first_repeated(&self) -> Option<u64> {
+        let is_open = |one: &&Answered| !one.is_late && !one.is_acknowledged && one.again.is_some();
+        let replies = self.recent.iter().filter(is_open).filter_map(|one| one.call.reply);
+        replies.map(|reply| reply.frame).min()
     }
 
     /// Takes a request for the packets from a position on again.
@@ -81,7 +104,17 @@ impl Arrivals {
         let at = self.replied_at.filter(|(frame, _)| *frame == reply.frame).map(|(_, position)| position);
         let is_refused = self.refused_since(reply, at);
         self.has_pending |= is_refused;
-        self.recent.push_back(Answered { call, at, again: None, is_refused, is_late: false });
+        let (is_acknowledged, is_followed) = (false, false);
+        let again = None;
+        self.recent.push_back(Answered {
+            call,
+            at,
+            again,
+            is_acknowledged,
+            is_followed,
+            is_refused,
+            is_late: false,
+        });
     }
 
     /// Whether the requester asked for a reply that ends at this position again, after it was sent.
@@ -90,7 +123,7 @@ impl Arrivals {
         frame > reply.frame && position.distance(at) >= 0
     }
 
-    /// Whether one of the replies may not have arrived so far.
+    /// Whether it is open if one of the replies arrived with a repetition.
     pub(super) fn has_pending(&self) -> bool {
         self.has_pending
     }
@@ -99,11 +132,42 @@ impl Arrivals {
     /// with its last repetition if the requester shows that it lacked the reply before: it asked for
     /// it again, or `is_unheard`. Returns these replies, in the order of their arrival.
     pub(super) fn acknowledged(&mut self, position: Position, is_unheard: bool) -> Vec<Late> {
+        self.late(|one| {
+            if one.at.is_none_or(|at| at.distance(position) < 0) {
+                return None;
+            }
+            if core::mem::take(&mut one.is_refused) || is_unheard {
+                return one.again.take();
+            }
+            one.is_acknowledged = one.again.is_some();
+            one.again.take_if(|_| one.is_followed)?;
+            None
+        })
+    }
+
+    /// Takes a call of the requester. If it is the first one since a reply, and follows soon after the
+    /// acknowledged repetition, the requester waited: for that reply, or because a call after it was
+    /// lost.
+    pub(super) fn called(&mut self, seen: Seen) -> Vec<Late> {
+        /// The part of the time of the repetitions within which a requester with work calls.
+        const SOON: u64 = 10;
+        self.last_call = seen.frame;
+        self.late(|one| {
+            one.is_followed |= one.again.is_some();
+            let arrived = one.again.take_if(|_| one.is_acknowledged)?;
+            let lasted = arrived.time.since(one.call.reply?.time);
+            Some(arrived).filter(|arrived| seen.time.since(arrived.time) <= lasted / SOON)
+        })
+    }
+
+    /// Moves replies to the packets with which they arrived, as `find` tells.
+    fn late(&mut self, find: impl Fn(&mut Answered) -> Option<Seen>) -> Vec<Late> {
         let mut late = Vec::new();
-        let is_covered = |one: &&mut Answered| one.at.is_some_and(|at| at.distance(position) >= 0);
-        for one in self.recent.iter_mut().filter(is_covered) {
-            let is_lost = core::mem::take(&mut one.is_refused) || is_unheard;
-            if let Some(arrived) = one.again.take().filter(|_| is_lost && !one.is_late) {
+        if !self.has_pending {
+            return late;
+        }
+        for one in self.recent.iter_mut().filter(|one| !one.is_late) {
+            if let Some(arrived) = find(one) {
                 late.push(Late { arrived, call: one.call });
                 one.is_late = true;
                 one.call.reply = Some(arrived);
@@ -120,15 +184,15 @@ impl Arrivals {
         calls.filter(move |call| !call.is_answered_since(seen))
     }
 
-    /// The calls whose replies were sent in vain if no packet of the responder arrived since `first`.
-    pub(super) fn lost_since(&self, first: Seen) -> impl Iterator<Item = &Call> {
-        let is_lost = move |one: &&Answered| !one.is_late && one.call.is_answered_since(first);
-        self.recent.iter().filter(is_lost).map(|one| &one.call)
+    /// The calls whose replies were sent in vain if no packet of the responder arrived since `first`,
+    /// and those whose replies the requester asked for again until the connection ended.
+    pub(super) fn lost(&self, first: Option<Seen>) -> impl Iterator<Item = &Call> {
+        self.recent.iter().filter(move |one| one.is_lost(first)).map(|one| &one.call)
     }
 
-    /// Forgets the calls with replies in this packet or later.
-    pub(super) fn forget_since(&mut self, first: Seen) {
-        self.recent.retain(|one| one.call.reply.is_some_and(|reply| reply.frame < first.frame));
+    /// Forgets these calls.
+    pub(super) fn forget_lost(&mut self, first: Option<Seen>) {
+        self.recent.retain(|one| !one.is_lost(first));
     }
 
     /// The last of the replies.

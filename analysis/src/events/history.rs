@@ -198,6 +198,9 @@ impl History {
             self.lack(sent.from, self.latest);
         }
         let by_requester = sent.from == self.requester;
+        if by_requester && sent.kind == Kind::Call {
+            self.called(sent.send.seen);
+        }
         if !by_requester && matches!(sent.kind, Kind::Reply | Kind::Error) {
             self.arrivals.sent(sent.send.seen.frame, sent.send.last());
         }
@@ -219,6 +222,16 @@ impl History {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Takes a call of the requester.
+    fn called(&mut self, seen: Seen) {
+        let late = self.arrivals.called(seen);
+        let is_whole =
+            |late: &Late| late.call.reply.is_some_and(|reply| !self.lacks(self.requester, reply.time));
+        if late.iter().all(is_whole) {
+            self.arrived_late(&late);
         }
     }
 
@@ -248,12 +261,12 @@ impl History {
     pub(super) fn repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
         let Repeated { from, seen, first, piece, position, read_length, .. } = *repeated;
         self.latest = seen.time;
-        let is_acknowledged = acknowledged.is_some_and(|known| position.distance(known) >= 0);
+        let is_acknowledged = acknowledged.is_some_and(|known| repeated.is_acknowledged(known));
         if from == self.requester && is_acknowledged {
             self.unheard = [self.unheard[1], seen.frame];
         }
         if from != self.requester && !is_acknowledged {
-            self.arrivals.repeated(seen, position);
+            self.arrivals.repeated(repeated);
         }
         let retry = &mut self.retries[from as usize];
         match retry {
@@ -328,10 +341,16 @@ impl History {
         let is_lossy = self.lacking.iter().any(Option::is_some);
         failing::add(&mut self.failing, transaction, is_lossy);
         let reply = transaction.reply.as_ref().map(|message| message.seen);
+        let reply = reply.filter(|reply| !self.is_deaf_at(*reply));
         if let Some(reply) = reply {
             self.replied(reply, transaction.call.as_ref().map(|call| call.seen.time));
         }
         let Some(mut call) = call else { return };
+        if let (None, Some(vain)) = (reply, call.reply.take()) {
+            call.until = Some(vain.time);
+        } else {
+            call.reply = reply;
+        }
         // A call that was sent again has waited since its first transmission.
         if let Some(at) = self.unanswered.iter().position(|other| other.xid == call.xid) {
             call.sent_before(&self.unanswered.remove(at));
@@ -351,7 +370,8 @@ impl History {
             self.answered = self.answered.max(Some(call.seen.time));
             self.arrivals.answered(call, reply);
         }
-        if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {
+        let is_open = matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff);
+        if (is_open || call.reply.is_none() && transaction.reply.is_some()) && self.unanswered.len() < MOST {
             self.unanswered.push(call);
         }
         for operation in &transaction.details.operations {
@@ -364,6 +384,16 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Whether a reply in this packet reaches no requester: it has closed the connection, or an end has
+    /// reset it.
+    fn is_deaf_at(&self, reply: Seen) -> bool {
+        let is_over = |closed: &Closed| closed.by_requester == Some(true) || closed.how == Closing::Reset;
+        self.disconnected
+            .as_ref()
+            .filter(|closed| is_over(closed))
+            .is_some_and(|closed| closed.seen.frame < reply.frame)
     }
 
     /// Whether a transaction without a reply certainly has a call of its direction.
@@ -458,7 +488,8 @@ impl History {
             let late = self.arrivals.acknowledged(known, self.is_unheard());
             self.arrived_late(&late);
         }
-        for end in End::BOTH {
+        // An acknowledgement after the connection was closed comes too late.
+        for end in End::BOTH.into_iter().filter(|_| self.disconnected.is_none()) {
             if self.retries[end].is_some_and(|retry| retry.is_answered(acknowledged[end])) {
                 self.retries[end] = None;
             }
@@ -515,8 +546,10 @@ impl History {
     /// of it arrived: it repeated packets that the responder acknowledged, had no Receive posted, or
     /// asked for packets again.
     pub(super) fn is_unheard(&self) -> bool {
-        let Some(retry) = self.retries[self.requester.other()] else { return false };
-        let is_after = |frame: &u64| *frame > retry.run.first.frame;
+        let retry = self.retries[self.requester.other()];
+        let first = retry.map(|retry| retry.run.first.frame);
+        let Some(first) = first.into_iter().chain(self.arrivals.first_repeated()).min() else { return false };
+        let is_after = |frame: &u64| *frame > first;
         let is_refused = |burst: &&Burst| {
             burst.from == self.requester
                 && !matches!(burst.refusal, Refusal::Failed(_))
@@ -524,25 +557,26 @@ impl History {
         };
         let refused: u64 = self.bursts.iter().filter(is_refused).map(|burst| burst.run.count).sum();
         // It would have acknowledged one of several repetitions.
-        let is_enough = if retry.run.count > RETRIES { refused > 0 } else { refused > 1 };
+        let is_enough =
+            if retry.is_some_and(|retry| retry.run.count > RETRIES) { refused > 0 } else { refused > 1 };
         self.unheard.iter().all(is_after) || is_enough
     }
 
     /// The calls whose reply may not have arrived: the responder repeated a packet at or before the
-    /// reply to the end, and no acknowledgement came.
+    /// reply to the end, or the requester asked for it again, and no acknowledgement came.
     pub(super) fn unconfirmed(&self) -> impl Iterator<Item = &Call> {
-        let retry = self.retries[self.requester.other()].filter(|_| self.summary.is_some());
-        retry.into_iter().flat_map(|retry| self.arrivals.lost_since(retry.run.first))
+        self.summary.iter().flat_map(|_| self.arrivals.lost(self.repeated_since()))
+    }
+
+    /// The first transmission of the packet that the responder repeats.
+    fn repeated_since(&self) -> Option<Seen> {
+        self.retries[self.requester.other()].map(|retry| retry.run.first)
     }
 
     /// The same connection if the replies to the [unconfirmed](History::unconfirmed) calls were lost.
     pub(super) fn without_unconfirmed(&self) -> History {
         let mut new = self.clone();
-        let Some(first) = self.unconfirmed().filter_map(|call| call.reply).min_by_key(|seen| seen.frame)
-        else {
-            return new;
-        };
-        let is_before = |seen: &Seen| seen.frame < first.frame;
+        let is_lost = |seen: Seen| self.unconfirmed().any(|call| call.reply == Some(seen));
         let until = Some(self.latest);
         new.unanswered.extend(self.unconfirmed().map(|call| Call {
             reply: None,
@@ -550,9 +584,14 @@ impl History {
             is_complete: true,
             ..*call
         }));
-        new.arrivals.forget_since(first);
-        new.gaps.retain(|gap| is_before(&gap.end));
-        new.first_reply = new.first_reply.filter(is_before);
+        new.arrivals.forget_lost(self.repeated_since());
+        new.gaps.retain(|gap| !is_lost(gap.end));
+        for gap in new.gaps.iter_mut().filter(|gap| is_lost(gap.start)) {
+            let before = new.arrivals.arrived_before(gap.end);
+            let last = before.filter_map(|call| call.reply).max_by_key(|reply| reply.frame);
+            gap.start = last.unwrap_or(gap.start);
+        }
+        new.first_reply = new.first_reply.filter(|reply| !is_lost(*reply));
         new.last_reply = new.arrivals.last_reply();
         new.answered = new.arrivals.last_call();
         new

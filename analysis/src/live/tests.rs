@@ -30,9 +30,11 @@ fn watch(capture: &Capture, length: i64) -> Watched {
         let meter = meter.get_or_insert_with(|| Meter::new(record.time));
         while record.time.0 >= meter.start().0 + length {
             let end = Time(meter.start().0 + length);
-            watched
-                .happenings
-                .extend(happenings.take(&Open::new(engine.connections(), engine.open_transactions()), end, false));
+            watched.happenings.extend(happenings.take(
+                &Open::new(engine.connections(), engine.open_transactions()),
+                end,
+                false,
+            ));
             watched.intervals.push(meter.take(end, &engine, &judge));
         }
         meter.record(&record);

@@ -346,6 +346,78 @@ fn late_replies_end_one_outage() {
     assert_eq!(counts.collect::<Vec<_>>(), [2, 1]);
 }
 
+/// The server repeats its only reply, and the client has nothing to repeat.
+#[test]
+fn a_call_soon_after_a_repeated_reply_shows_that_its_client_waited() {
+    for (pause, expected) in [(SECOND / 5, vec![(0.0, 3.0)]), (SECOND, vec![])] {
+        let mut world = World::connected();
+        world.getattr(1);
+        let since = world.now;
+        world.send(testkit::CLIENT, &getattr(2).0);
+        world.ack(testkit::SERVER);
+        let reply = world.send(testkit::SERVER, &getattr(2).1);
+        for _ in 0..6 {
+            world.wait(SECOND / 2);
+            world.again(reply.clone());
+        }
+        world.ack(testkit::CLIENT);
+        world.wait(pause);
+        world.getattr(3);
+        assert_eq!(lost(&world, since), expected, "{:#?}", events_of(&world));
+    }
+}
+
+/// The client asks for the replies again until the server closes the connection.
+#[test]
+fn replies_that_are_refused_to_the_end_are_lost() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    world.send(testkit::CLIENT, &getattr(2).0);
+    world.ack(testkit::SERVER);
+    let missing = world.end(testkit::SERVER).psn;
+    world.send(testkit::SERVER, &getattr(2).1);
+    world.nak(testkit::CLIENT, missing);
+    world.wait(3 * SECOND);
+    world.disconnect(testkit::SERVER);
+    connect(&mut world, 0x1000);
+    world.getattr(2);
+    assert_eq!(lost(&world, since), [(0.0, 3.0)], "{:#?}", events_of(&world));
+}
+
+/// A reply that follows the DREQ of the client reaches nobody.
+#[test]
+fn a_reply_on_a_closed_connection_is_none() {
+    let (mut world, since) = with_waiting_call();
+    world.wait(2 * SECOND);
+    world.disconnect(testkit::CLIENT);
+    let answered = world.send(testkit::SERVER, &getattr(2).1);
+    world.wait(2 * SECOND);
+    connect(&mut world, 0x1000);
+    world.getattr(2);
+    assert_eq!(lost(&world, since).len(), 1, "{:#?}", events_of(&world));
+    let whole = lost(&world, since);
+    world.frames.drain(answered);
+    assert_eq!(lost(&world, since), whole, "{:#?}", events_of(&world));
+}
+
+/// An acknowledgement after the DREQ comes too late.
+#[test]
+fn retries_are_exhausted_if_the_connection_was_closed() {
+    let mut world = World::connected();
+    world.getattr(1);
+    let call = world.send(testkit::CLIENT, &getattr(2).0);
+    for _ in 0..6 {
+        world.wait(SECOND / 2);
+        world.again(call.clone());
+    }
+    world.disconnect(testkit::CLIENT);
+    world.wait(SECOND);
+    world.ack(testkit::SERVER);
+    let all = events_of(&world);
+    assert!(all.iter().any(|event| event.kind == Kind::RetriesExhausted), "{all:#?}");
+}
+
 /// The capture lacks a packet before the reply, as the client does, which asks for it.
 #[test]
 fn a_refused_reply_arrives_when_it_is_repeated() {

@@ -154,7 +154,7 @@ impl IwarpConnection {
             Arrival::Held | Arrival::Nothing => {}
         }
         self.halves[from].finished |= segment.fin;
-        self.reset |= segment.rst;
+        self.reset |= segment.rst && self.halves[from].is_in_window(segment.sequence);
         self.settle(Until::Packet(seen), deliver);
     }
 
@@ -545,6 +545,13 @@ impl IwarpConnection {
 }
 
 impl Half {
+    /// Whether the other end takes a RST with this sequence number: it has not received the byte so far
+    /// (RFC 9293, section 3.10.7.4).
+    fn is_in_window(&self, number: u32) -> bool {
+        let number = Position::of_sequence(number);
+        self.acknowledged.is_none_or(|(last, _)| last.distance(number) > 0)
+    }
+
     /// Notes that the other end acknowledged everything before a sequence number in the packet
     /// `seen`.
     fn note_acknowledged(&mut self, number: u32, seen: Seen) {

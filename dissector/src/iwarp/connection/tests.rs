@@ -287,6 +287,9 @@ fn repeated_segments_and_fins_are_recognized() {
     // A repeated FIN changes nothing.
     pair.cut(B, 21, FIN, Some(50), b"", 0);
     assert!(pair.connection.is_finished());
+    // B has received this byte before, so it ignores the RST (section 3.10.7.4).
+    reset.cut(A, 48, RST, None, b"", 0);
+    assert!(!reset.connection.is_finished());
     for _ in 0..2 {
         reset.cut(B, 21, RST, None, b"", 0);
         assert!(reset.connection.is_finished());
