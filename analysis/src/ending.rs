@@ -1,6 +1,6 @@
 //! How reading a capture ended, apart from its contents.
 
-use crate::filter::Span;
+use crate::events::{EventFilter, SessionEvent};
 use crate::one_capture::{Apart, OneCapture};
 use crate::units::{Counted, Number, Plain, is_hidden, quoted};
 use core::fmt;
@@ -32,7 +32,7 @@ pub struct Ending {
 
 /// A selection of the capture's transactions. Counts of packets, files and the whole capture do not
 /// depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// Transactions selected.
     pub transactions: u64,
@@ -40,8 +40,15 @@ pub struct Chosen {
     pub of: u64,
     /// Connections of the selected transactions.
     pub connections: u64,
-    /// The requested time span.
-    pub span: Span,
+    /// The events to show.
+    pub events: EventFilter,
+}
+
+impl Chosen {
+    /// Why nothing is selected but events.
+    pub fn nothing(&self) -> Option<&'static str> {
+        (self.transactions == 0 && self.connections == 0).then_some("no transaction matches the filter")
+    }
 }
 
 impl fmt::Display for Chosen {
@@ -55,6 +62,12 @@ impl Ending {
     /// The time from which others are counted: that of the first packet.
     pub fn start(&self) -> Option<Time> {
         self.first.or(self.totals.span.map(|(first, _)| first))
+    }
+
+    /// Whether this event is selected.
+    pub fn has_event(&self, event: &SessionEvent) -> bool {
+        let matches = |chosen: &Chosen| chosen.events.matches(event, self.start().unwrap_or_default());
+        self.chosen.as_ref().is_none_or(matches)
     }
 
     /// Packets that were dropped during capture, according to the files.

@@ -31,7 +31,7 @@ pub const SILENCE: u64 = 1_000_000_000;
 pub enum Kind {
     /// A connection was made.
     Connected,
-    /// A REQ was sent again before it was answered.
+    /// A REQ was sent again, because it was not answered, or because the answer was lost.
     RequestRepeated,
     /// A REQ or an MPA Request was never answered.
     RequestUnanswered,
@@ -222,7 +222,7 @@ impl SessionEvent {
 }
 
 /// A selection of events. An empty list selects all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     /// Events of connections with these numbers.
     pub connections: Vec<ConnectionId>,

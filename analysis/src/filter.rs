@@ -111,6 +111,13 @@ impl TransactionFilter {
             && *self == TransactionFilter { connections: connections.clone(), ..TransactionFilter::default() }
     }
 
+    /// Whether the filter selects by connection and time only.
+    pub fn is_of_scope(&self) -> bool {
+        let TransactionFilter { connections, span, .. } = self;
+        let scope = TransactionFilter { connections: connections.clone(), span: *span, ..Default::default() };
+        *self == scope
+    }
+
     /// Whether the filter selects `transaction`, in a capture that starts at `start`.
     pub fn matches(&self, transaction: &impl Filtered, start: Time) -> bool {
         among(&self.connections, |id| *id == transaction.connection())

@@ -127,12 +127,10 @@ impl Report {
         &self.events
     }
 
-    /// The events of connections in the selected span, in order of time.
+    /// The selected events, in order of time.
     pub fn events(&self, ending: &Ending) -> Vec<SessionEvent> {
         let mut events = self.events.list(ending.totals.span.map(|(_, last)| last));
-        if let (Some(chosen), Some(start)) = (ending.chosen, ending.start()) {
-            events.retain(|event| event.is_within(chosen.span, start));
-        }
+        events.retain(|event| ending.has_event(event));
         events
     }
 

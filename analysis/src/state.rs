@@ -127,11 +127,12 @@ pub enum End {
     Cancelled,
     /// The server revoked it, or its lease expired.
     Revoked,
-    /// For a client ID without a session: EXCHANGE_ID returned another one to the same client.
+    /// For a client ID without a session, or of a client that restarted: EXCHANGE_ID returned another
+    /// one to the same client.
     Replaced,
     /// The server no longer knew it, or its client ID was replaced.
     Lost,
-    /// Its client ID was destroyed before it was returned.
+    /// Its client ID was destroyed, or the client restarted, before it was returned.
     Abandoned,
     /// A call that would end it has no readable reply; or its client ID ended or the server no
     /// longer knew it, and a missing packet may have ended it before.

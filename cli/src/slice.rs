@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::ending::Chosen;
+use rdmascope_analysis::events::{EventFilter, Events};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_conformance::Finding;
@@ -106,6 +107,8 @@ pub(crate) struct Slice {
     /// Its transactions; `None` for all on these connections.
     transactions: Option<Transactions>,
     chosen: Option<Chosen>,
+    /// Whether events of other connections may be shown: those of an outage name several.
+    follows_all: bool,
 }
 
 /// Transactions selected individually.
@@ -140,8 +143,11 @@ impl Slice {
         let mut transactions = Transactions::default();
         let mut connections = HashSet::default();
         let mut count = 0;
-        let ending = listen(input, Config::default(), |event, start| {
+        let follows_all = condition.is_none() && filter.is_of_scope() && records != Records::OfTransactions;
+        let mut events = follows_all.then(Events::default);
+        let ending = listen(input, Config::default().and(events.needs()), |event, start| {
             scope.handle(&event);
+            events.handle(&event);
             match event {
                 Event::Transaction(transaction) => {
                     count += 1;
@@ -162,14 +168,26 @@ impl Slice {
             Ok(())
         })?;
         scope.check(&ending)?;
-        ensure!(selects_connections || !transactions.begun.is_empty(), "no transaction matches the filter");
         let chosen = Chosen {
             transactions: transactions.begun.len() as u64,
             of: count,
             connections: connections.len() as u64,
-            span: filter.span,
+            events: EventFilter {
+                connections: filter.connections.clone(),
+                span: filter.span,
+                ..EventFilter::default()
+            },
         };
-        let mut slice = Slice { connections: Some(connections), transactions: None, chosen: Some(chosen) };
+        let has_events = || {
+            let events =
+                events.iter().flat_map(|events| events.list(ending.totals.span.map(|(_, last)| last)));
+            let start = ending.start().unwrap_or_default();
+            events.filter(|event| chosen.events.matches(event, start)).count() > 0
+        };
+        let is_empty = transactions.begun.is_empty() && !selects_connections && !has_events();
+        ensure!(!is_empty, "no transaction matches the filter");
+        let mut slice =
+            Slice { connections: Some(connections), transactions: None, chosen: Some(chosen), follows_all };
         if !selects_connections {
             if records != Records::Unknown {
                 transactions.find(input)?;
@@ -181,15 +199,20 @@ impl Slice {
 
     /// The number of selected transactions and connections; `None` if all are selected.
     pub(crate) fn chosen(&self) -> Option<Chosen> {
-        self.chosen
+        self.chosen.clone()
     }
 
     fn has_connection(&self, id: ConnectionId) -> bool {
         self.connections.as_ref().is_none_or(|connections| connections.contains(&id))
     }
 
-    /// Whether an event belongs to one of the connections, regardless of its transaction.
+    /// Whether the list of the part's events needs an event: it belongs to one of the connections,
+    /// regardless of its transaction.
     pub(crate) fn concerns(&self, event: &Event<'_>) -> bool {
+        self.follows_all || self.is_of_connection(event)
+    }
+
+    fn is_of_connection(&self, event: &Event<'_>) -> bool {
         match event {
             Event::Transaction(transaction) => self.has_connection(transaction.connection),
             Event::Connection(connection) => self.has_connection(connection.id),
@@ -203,7 +226,7 @@ impl Slice {
         match (event, &self.transactions) {
             (Event::Transaction(transaction), Some(chosen)) => chosen.begun.contains(&transaction.begun),
             (Event::Packet(packet), _) => self.has_packet(packet),
-            _ => self.concerns(event),
+            _ => self.is_of_connection(event),
         }
     }
 

@@ -189,6 +189,12 @@ fn slow_call_triggers_a_capture() {
     let reason = captured["reason"].as_str().expect("there is one");
     assert!(reason.contains("NFSv3 WRITE took 106ms"), "{reason}");
     assert!(bytes.windows(reason.len()).any(|window| window == reason.as_bytes()));
+    // The capture covers the call, however long it took.
+    let at_once = [&trigger[..5], &["0s"], &trigger[6..]].concat();
+    std::fs::remove_file(file).expect("it is there");
+    lines(&[&["live", &path, "--format", "jsonl"][..], &at_once].concat());
+    assert_eq!(slow(file), slow(&path));
+    std::fs::write(file, &bytes).expect("it can be written");
     // A second run overwrites nothing.
     let again = lines(&[&["live", &path, "--format", "jsonl"][..], &trigger].concat());
     let captured = of_type(&again, "captured").next().expect("it is reported");

@@ -88,6 +88,25 @@ fn empty_selection_is_an_error_and_leaves_no_file() {
     assert!(!std::path::Path::new(&path).exists());
 }
 
+/// The outage of iwarp-reconnect lasts from 2.1 s to 5.4 s.
+#[test]
+fn an_outage_is_shown_if_the_selection_is_within_it() {
+    let path = sample("iwarp-reconnect.pcap");
+    let outage = "3.3 s without service on 1 connection, from 2.096";
+    for options in [&["--since", "3", "--until", "5"][..], &["--connection", "1"], &["--connection", "2"]] {
+        let report = run(&[&["analyze", &path], options].concat());
+        assert_eq!(report.status.code(), Some(0), "{options:?}");
+        assert!(text(&report.stdout).contains(outage), "{options:?}: {}", text(&report.stdout));
+        let check = [&["check", &path, "--allow", "invalidation-sender-flag"], options].concat();
+        assert_eq!(run(&check).status.code(), Some(1), "{options:?}");
+    }
+    let before = run(&["analyze", &path, "--until", "2"]);
+    assert!(!text(&before.stdout).contains("without service"), "{}", text(&before.stdout));
+    // No transaction and no event.
+    let idle = run(&["analyze", &path, "--since", "2.05", "--until", "2.06"]);
+    assert_eq!(idle.status.code(), Some(2), "{}", text(&idle.stdout));
+}
+
 /// The lines of this type.
 fn of_kind(output: &[Value], kind: &str) -> Vec<Value> {
     output.iter().filter(|line| line["type"] == kind).cloned().collect()

@@ -214,7 +214,7 @@ impl ScriptedSession {
     /// status.
     fn recall(&mut self, words: &[&str]) {
         self.xid += 1;
-        let [at, id, status] = words else { panic!("{words:?}") };
+        let [at, id, status, wait @ ..] = words else { panic!("{words:?}") };
         let mut parts = at.split('.');
         let mut next = || parts.next().expect("session, slot and sequence ID");
         let (session, slot, number) = (session(next()), next(), next());
@@ -222,6 +222,7 @@ impl ScriptedSession {
         let results = format!("{status} '' 2 11 0 {session} {number} {slot} 7 7 4 {status}");
         let call = call_to(self.xid, [0x4000_0000, 1, 1], &arguments);
         self.world.send(SERVER, &message(&msg(self.xid), &call));
+        wait.iter().for_each(|wait| self.world.wait(wait.parse().expect("nanoseconds")));
         self.world.send(CLIENT, &message(&msg(self.xid), &reply(self.xid, &results)));
     }
 
@@ -601,6 +602,15 @@ fn revoked_delegations_are_matched_with_recalls() {
             (
                 "s.0.1 putrootfh | recall s.0.1 d.1 0 | s.0.2 putfh:f delegreturn:d.1=10087 | s.0.3 putfh:f write:d.1=10087",
                 &["revoked Requester [6, 7, 8, 9] NFS4ERR_DELEG_REVOKED stands"],
+            ),
+            (
+                "s.0.1 putrootfh | recall s.0.1 d.1 0 900000000 | s.0.2 putfh:f delegreturn:d.1=10087",
+                &["revoked Requester [6, 7, 8, 9] NFS4ERR_DELEG_REVOKED stands"],
+            ),
+            // The recall may have arrived late.
+            (
+                "s.0.1 putrootfh | recall s.0.1 d.1 0 1100000000 | s.0.2 putfh:f delegreturn:d.1=10087",
+                &["revoked Requester [8, 9] NFS4ERR_DELEG_REVOKED inconclusive"],
             ),
             // The client refuses the recall, or another stateid is recalled.
             (

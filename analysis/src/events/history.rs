@@ -627,6 +627,15 @@ impl History {
             .retain(|call| call.seen.time >= before || last.is_none_or(|last| last <= call.seen.time));
     }
 
+    /// Whether it is over, or both ends know that it was made. Until then, requests and answers may be
+    /// repeated.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_made = self.ready.or(self.first_reply).is_some() || self.first_used.is_some();
+        // An MPA Reply arrives, or TCP repeats it.
+        let is_answered = self.expects.is_some() && self.reply.is_some();
+        self.summary.is_some() || is_made || is_answered
+    }
+
     /// The NAK or Terminate that ends the connection: whether the requester sent it, and its cause.
     pub(super) fn fatal(&self) -> Option<(Seen, bool, Failure)> {
         self.bursts.iter().find_map(|burst| match burst.refusal {

@@ -244,7 +244,7 @@ fn established(
             )
         });
     }
-    if let Some(run) = history.requests {
+    if let Some(run) = history.requests.filter(|_| history.is_settled()) {
         let is_alone = summary.state == State::Requested && history.reply.is_none();
         let kind = match is_alone {
             true if one.has_unanswered_requests(request_times, end) => Some(Kind::RequestUnanswered),
@@ -256,7 +256,13 @@ fn established(
                 1 => "once".to_owned(),
                 count => format!("{count} times in {}", Duration(run.length())),
             };
-            let then = if is_alone { "never answered" } else { "then answered" };
+            let is_answered_before = history.reply.is_some_and(|reply| reply.frame < run.last.frame);
+            let then = match () {
+                () if is_alone => "never answered",
+                // The answers, or the client's packets that follow them, were lost.
+                () if is_answered_before => "answered before the last one",
+                () => "then answered",
+            };
             let request = if summary.is_iwarp { "MPA Request" } else { "REQ" };
             let text = format!("client sent its {request} {times}, {then}");
             report(event_of_run(run, true, kind, text));
@@ -264,6 +270,7 @@ fn established(
     }
     let made = history.ready.or(history.reply);
     if one.was_established()
+        && history.is_settled()
         && let Some(first) = begun.or(made)
     {
         let duration = begun.zip(made).map(|(begun, made)| made.time.since(begun.time));

@@ -26,6 +26,8 @@ struct Wait {
     calls: u64,
     /// Of these, the calls whose Read chunks the server never read.
     unread: u64,
+    /// The number of connections in `through` whose calls waited.
+    connections: u64,
     /// Indexes of the connections through which it lasted.
     through: Vec<usize>,
 }
@@ -176,6 +178,7 @@ impl Story<'_> {
                     frame: Some(gap.start.frame),
                     calls: gap.calls,
                     unread: 0,
+                    connections: 1,
                     through: vec![at],
                 };
                 self.report(&wait, Until::Reply(gap.end, at), report);
@@ -329,6 +332,7 @@ impl Story<'_> {
             frame,
             calls: calls().count() as u64,
             unread,
+            connections: 0,
             through: Vec::new(),
         })
     }
@@ -380,6 +384,7 @@ impl Story<'_> {
                 frame: Some(run.first.frame),
                 calls: 0,
                 unread: 0,
+                connections: 0,
                 through: Vec::new(),
             };
             add(&mut wait, Some(request_wait), *at);
@@ -418,18 +423,25 @@ impl Story<'_> {
     }
 
     /// How a wait began: calls that had waited long before the connection was closed had no replies.
+    /// An end is named if no other one closed a connection.
     fn cause(&self, wait: &Wait) -> Cause {
         let first = &self.known[wait.through[0]];
         match first.history.disconnected {
             _ if first.is_unconfirmed() => Cause::Unconfirmed,
             _ if !first.was_established() => first.rejected_by().map_or(Cause::Unanswered, Cause::RejectedBy),
             Some(Closed { seen, by_requester: Some(by_requester), .. })
-                if seen.time.since(wait.since) < SILENCE =>
+                if seen.time.since(wait.since) < SILENCE && self.are_closed_by(by_requester, wait) =>
             {
                 Cause::ClosedBy(by_requester)
             }
             _ => Cause::NoReply,
         }
+    }
+
+    /// Whether no other end closed a connection of a wait.
+    fn are_closed_by(&self, requester: bool, wait: &Wait) -> bool {
+        let closed = wait.through.iter().filter_map(|at| self.known[*at].history.disconnected);
+        closed.filter_map(|closed| closed.by_requester).all(|by_requester| by_requester == requester)
     }
 
     fn text(&self, wait: &Wait, until: Until, length: u64) -> String {
@@ -478,8 +490,11 @@ impl Story<'_> {
         } else {
             if wait.through.len() > 1 && wait.calls > 0 {
                 let calls = Counted(wait.calls, "call");
-                let on = Counted(wait.through.len() as u64, "connection");
-                parts.push(format!("{calls} unanswered on {on} in turn{unread}"));
+                let on = match wait.connections {
+                    0 | 1 => String::new(),
+                    several => format!(" on {} in turn", Counted(several, "connection")),
+                };
+                parts.push(format!("{calls} unanswered{on}{unread}"));
             }
             parts.extend(self.closures(&wait.through));
             if parts.is_empty() && wait.calls > 0 {
@@ -582,6 +597,7 @@ fn first_call(history: &History, reply: Seen) -> Option<Wait> {
         frame: Some(call.frame),
         calls: calls.count() as u64,
         unread: 0,
+        connections: 0,
         through: Vec::new(),
     })
 }
@@ -600,15 +616,15 @@ impl Wait {
 
 /// Adds the wait on the connection at index `at`.
 fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
-    match (wait, more) {
-        (Some(wait), more) => {
-            wait.absorb(more);
-            if wait.through.last() != Some(&at) {
-                wait.through.push(at);
-            }
-        }
-        (wait, Some(more)) => *wait = Some(Wait { through: vec![at], ..more }),
-        (_, None) => {}
+    let has_calls = more.as_ref().is_some_and(|more| more.calls > 0);
+    match wait {
+        Some(wait) => wait.absorb(more),
+        None => *wait = more,
+    }
+    let Some(wait) = wait else { return };
+    wait.connections += u64::from(has_calls);
+    if wait.through.last() != Some(&at) {
+        wait.through.push(at);
     }
 }
 

@@ -180,7 +180,7 @@ fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<Session
         group.iter().for_each(|lifetime| counts[lifetime.kind as usize].1 += 1);
         let reason = match end {
             End::Revoked => "revoked by the server",
-            End::Abandoned => "not returned before the client ID was destroyed",
+            End::Abandoned => "not returned before the client gave up its client ID",
             _ => "no longer known to the server",
         };
         events.push(SessionEvent {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(lost.text, text);
         let mut capture = mounted();
         capture.on(OPEN, OPENED).call("57 h7", "57 0");
-        let text = "1 session, 1 open, 1 delegation: not returned before the client ID was destroyed";
+        let text = "1 session, 1 open, 1 delegation: not returned before the client gave up its client ID";
         assert_eq!(events(&capture)[0].text, text);
     }
 

@@ -22,11 +22,12 @@ impl States {
         sink: Sink<'_>,
     ) {
         let (mut named, mut given, mut owner, mut server) = (None, None, None, None);
+        let mut restart = None;
         for fact in facts {
             match fact.kind {
                 FactKind::ArgumentClient(client) => named = Some(client),
                 FactKind::ResultClient { client, .. } => given = Some(client),
-                FactKind::Owner { owner: hash, .. } => owner = Some(hash),
+                FactKind::Owner { owner: hash, verifier } => (owner, restart) = (Some(hash), Some(verifier)),
                 FactKind::Server(hash) => server = Some(hash),
                 _ => {}
             }
@@ -38,6 +39,9 @@ impl States {
                 let owner = owner.zip(server);
                 let number = self.client(client, owner, true, context, sink);
                 self.seen_client(number, client, context);
+                if let Some(verifier) = restart {
+                    self.note_verifier(number, verifier);
+                }
                 if let Some(owner) = owner {
                     self.unconfirmed(owner, number, at, sink);
                 }
@@ -319,8 +323,22 @@ impl States {
         }
     }
 
+    /// Notes the verifier with which a client ID was requested.
+    fn note_verifier(&mut self, number: u64, verifier: u64) {
+        if self.verifiers.len() >= States::MOST_NAMES {
+            self.verifiers.clear();
+        }
+        self.verifiers.insert(number, verifier);
+    }
+
+    /// Whether a client restarted between the requests for two client IDs.
+    fn has_restarted(&self, before: u64, after: u64) -> bool {
+        let verifiers = self.verifiers.get(&before).zip(self.verifiers.get(&after));
+        verifiers.is_some_and(|(before, after)| before != after)
+    }
+
     /// Notes that CREATE_SESSION confirms a client ID. The state of the same client at that server
-    /// under another client ID is lost (RFC 8881, section 18.35.4).
+    /// under another client ID is lost (RFC 8881, section 18.35.4), or abandoned if the client restarted.
     fn confirmed(&mut self, number: u64, client: u64, at: At, sink: Sink<'_>) {
         let lifetime = self.table.live(&(number, Identity::Client(client)));
         let Some(owner) = lifetime.and_then(|lifetime| lifetime.owner) else { return };
@@ -333,7 +351,11 @@ impl States {
         };
         let old = self.table.numbered(before, before).map(|old| old.client.unwrap_or(0));
         if let Some(old) = old {
-            self.end_client(before, old, (End::Lost, End::Lost), at, sink);
+            let ends = match self.has_restarted(before, number) {
+                true => (End::Replaced, End::Abandoned),
+                false => (End::Lost, End::Lost),
+            };
+            self.end_client(before, old, ends, at, sink);
         }
     }
 

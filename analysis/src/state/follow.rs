@@ -30,6 +30,8 @@ pub struct States {
     pub(super) owners: HashMap<(u64, u64), u64, FixedState>,
     /// The lifetime of each client owner at each server without a session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
+    /// The verifier of the client owner in each lifetime.
+    pub(super) verifiers: HashMap<u64, u64, FixedState>,
     pub(super) lines: HashMap<ConnectionId, Line, FixedState>,
     gaps: Gaps,
     pub(super) raised: Vec<Raised>,

@@ -11,6 +11,12 @@ use rdmascope_testkit::world::World;
 
 /// The outages reported at the end of each second, and at the end.
 fn reported(world: &World) -> Vec<Happening> {
+    let mut all = all_reported(world);
+    all.retain(|happening| happening.event.kind == Kind::ServiceLost);
+    all
+}
+
+fn all_reported(world: &World) -> Vec<Happening> {
     let mut happenings = Happenings::default();
     let mut engine = Engine::new(happenings.needs());
     let mut all = Vec::new();
@@ -28,7 +34,6 @@ fn reported(world: &World) -> Vec<Happening> {
     }
     engine.finish(&mut |event| happenings.handle(&event));
     all.extend(happenings.take(&Open::default(), Time(due), true));
-    all.retain(|happening| happening.event.kind == Kind::ServiceLost);
     all
 }
 
@@ -64,4 +69,26 @@ fn an_outage_that_began_earlier_is_the_same_one() {
         world.wait(3 * SECOND);
         world.getattr(3);
     }
+}
+
+/// The answers to the REQs are lost. How often they were sent is told when the connection is made.
+#[test]
+fn repeated_requests_are_reported_once() {
+    let mut world = World::new();
+    for _ in 0..4 {
+        world.req();
+        world.rep();
+        world.wait(4 * SECOND);
+    }
+    world.rtu();
+    world.getattr(1);
+    world.wait(3 * SECOND);
+    world.getattr(2);
+    let told = all_reported(&world);
+    let of_setup = |one: &&Happening| one.event.kind != Kind::ServiceLost;
+    let texts: Vec<&str> = told.iter().filter(of_setup).map(|one| one.event.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["connected, in 16.0s", "client sent its REQ 4 times in 12.0s, answered before the last one"]
+    );
 }

@@ -13,7 +13,7 @@ use super::{FileArguments, pcapng_to};
 use crate::input::{Input, listen};
 use crate::output::{self, Failure, Out, Status, notify};
 use crate::slice::{Records, SliceArguments};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::ending::Ending;
@@ -143,6 +143,8 @@ fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
     };
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
     let (slice, captured) = command.slice.of(&command.input, Records::Unknown)?;
+    let is_empty = slice.chosen().is_some_and(|chosen| chosen.transactions == 0);
+    ensure!(!is_empty, "no transaction matches the filter");
     let read = listen(captured.input(), config, |event, _| match event {
         Event::Transaction(transaction) if slice.has(&event) => gathered.take(transaction),
         Event::Connection(connection) => {

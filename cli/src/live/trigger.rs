@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     /// Folder for these captures
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     trigger_folder: PathBuf,
-    /// Time covered before the condition
+    /// Time covered before the call or event of the condition began
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     trigger_before: u64,
     /// Time covered after the condition
@@ -200,7 +200,7 @@ impl Triggers {
         });
         if record.dropped > 0 && self.wait_for_drops() {
             let reason = format!("{} packets dropped before this one", record.dropped);
-            self.fire(record.time, Some(record.number), "drop", reason);
+            self.fire([record.time; 2], Some(record.number), "drop", reason);
         }
     }
 
@@ -211,7 +211,7 @@ impl Triggers {
             *condition == Condition::Rule(rule.id) || *condition == Condition::Level(rule.level)
         }) {
             let reason = format!("{} {}: {}", words::level(rule.level), rule.id, finding.message);
-            self.fire(now, finding.frames.last().copied(), rule.id, reason);
+            self.fire([now; 2], finding.frames.last().copied(), rule.id, reason);
         }
     }
 
@@ -226,9 +226,9 @@ impl Triggers {
     pub(super) fn happening(&mut self, happening: &Happening) {
         let event = &happening.event;
         if !happening.is_again && self.has(|condition| *condition == Condition::Event(event.kind)) {
-            let time = event.time.plus(event.duration.unwrap_or(0));
+            let span = [event.time, event.time.plus(event.duration.unwrap_or(0))];
             let reason = format!("connection {}: {}", event.connection.0, event.text);
-            self.fire(time, event.frames[1].or(event.frames[0]), event.kind.word(), reason);
+            self.fire(span, event.frames[1].or(event.frames[0]), event.kind.word(), reason);
         }
     }
 
@@ -243,18 +243,20 @@ impl Triggers {
             }
             _ => false,
         };
-        let Some(seen) = transaction.reply.as_ref().or(transaction.call.as_ref()).map(|message| message.seen)
+        let mut messages = transaction.messages();
+        let Some((first, last)) = messages.next().map(|first| (first, messages.last().unwrap_or(first)))
         else {
             return;
         };
+        let (span, frame) = ([first.first.time, last.seen.time], Some(last.seen.frame));
         if self.has(is_slow) {
             let took = Duration(latency.unwrap_or_default());
             let reason = format!("XID {:#010x}: {} took {took}", transaction.xid.0, Key::of(transaction));
-            self.fire(seen.time, Some(seen.frame), "latency", reason);
+            self.fire(span, frame, "latency", reason);
         }
         if Failure::of(transaction).is_some() && self.has(|condition| *condition == Condition::Error) {
             let reason = format!("XID {:#010x}: {} failed", transaction.xid.0, Key::of(transaction));
-            self.fire(seen.time, Some(seen.frame), "error", reason);
+            self.fire(span, frame, "error", reason);
         }
     }
 
@@ -262,13 +264,14 @@ impl Triggers {
         self.conditions.iter().any(is_it)
     }
 
-    /// Starts or extends a capture. `name` is the condition, for the name of the file.
-    fn fire(&mut self, time: Time, frame: Option<u64>, name: &str, reason: String) {
+    /// Starts or extends a capture. The call or event lasted from `since` to `time`. `name` is the
+    /// condition, for the name of the file.
+    fn fire(&mut self, [since, time]: [Time; 2], frame: Option<u64>, name: &str, reason: String) {
         if self.left == 0 {
             self.missed += 1;
             return;
         }
-        let trigger = Trigger { time, frame, reason };
+        let trigger = Trigger { since, time, frame, reason };
         match &mut self.window {
             Some(window) => window.extend(trigger, self.after),
             None => self.window = Some(self.start(trigger, name)),

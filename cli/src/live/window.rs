@@ -41,8 +41,8 @@ const MOST_REASONS: usize = 256;
 const LONGEST: i64 = 5;
 
 impl Window {
-    /// Starts a capture of the time from `before` nanoseconds before a trigger to `after` nanoseconds
-    /// after it. An existing file is kept.
+    /// Starts a capture of the time from `before` nanoseconds before the beginning of a trigger to
+    /// `after` nanoseconds after it. An existing file is kept.
     pub(super) fn start(
         trigger: Trigger,
         (before, after): (i64, i64),
@@ -50,8 +50,8 @@ impl Window {
         (interfaces, inventory): (&[Description], &[u8]),
         recorder: &Recorder,
     ) -> Window {
-        let Trigger { time, frame, reason } = trigger;
-        let from = Time(time.0.saturating_sub(before));
+        let Trigger { since, time, frame, reason } = trigger;
+        let from = Time(since.0.saturating_sub(before));
         Window {
             time,
             from,
@@ -67,7 +67,7 @@ impl Window {
 
     /// Takes a further trigger, which extends the capture to `after` nanoseconds after it.
     pub(super) fn extend(&mut self, trigger: Trigger, after: i64) {
-        let Trigger { time, frame, reason } = trigger;
+        let Trigger { time, frame, reason, .. } = trigger;
         let longest = self.time.0.saturating_add(after.saturating_mul(LONGEST));
         self.until = self.until.max(Time(time.0.saturating_add(after))).min(Time(longest));
         if self.reasons.len() < MOST_REASONS {
@@ -128,6 +128,9 @@ impl Window {
 /// A condition that came true.
 #[derive(Debug)]
 pub(super) struct Trigger {
+    /// The beginning of the call or event.
+    pub(super) since: Time,
+    /// When it came true.
     pub(super) time: Time,
     /// The frame that shows it.
     pub(super) frame: Option<u64>,

@@ -192,8 +192,13 @@ impl StateTable {
         self.stateids.or_default(StateTable::MOST_STATEIDS, key)
     }
 
-    /// Records the recall of a delegation or a layout that the client accepted.
+    /// Records the recall of a delegation or a layout that the client accepted. If its reply took long,
+    /// the call may have arrived when the server had given up.
     fn recalled(&mut self, scope: u64, context: &Context<'_>) {
+        const PROMPT: u64 = 1_000_000_000;
+        if context.transaction.latency().is_none_or(|latency| latency > PROMPT) {
+            return;
+        }
         let details = &context.transaction.details;
         for fact in &details.states {
             let operation = details.operations.get(usize::from(fact.operation));

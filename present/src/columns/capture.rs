@@ -65,7 +65,7 @@ pub static CAPTURE: Columns<Ending> = {
             .optional(),
             C::new(
                 "chosen",
-                Object(&O { columns: &CHOSEN, lend: |it, see| lend(it.chosen, see) }),
+                Object(&O { columns: &CHOSEN, lend: |it, see| lend(it.chosen.as_ref(), see) }),
                 "The selected transactions, if a filter is in effect. The lines after this one describe only these; the other counts of this line cover the whole capture.",
             )
             .optional(),
@@ -153,7 +153,7 @@ pub static CAPTURE: Columns<Ending> = {
 };
 
 impl Subject for Chosen {
-    type Of<'a> = Chosen;
+    type Of<'a> = &'a Chosen;
 }
 
 static CHOSEN: Columns<Chosen> = {

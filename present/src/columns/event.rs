@@ -16,7 +16,10 @@ static KINDS: Words = &[
         "connected",
         "a connection was established, from the REQ to the RTU, or from the MPA Request to the Reply",
     ),
-    explained("request-repeated", "the client repeated its REQ before it was answered"),
+    explained(
+        "request-repeated",
+        "the client repeated its REQ, because it was not answered or because the answer was lost",
+    ),
     explained("request-unanswered", "a REQ or an MPA Request was never answered"),
     explained("rejected", "a REJ, or an MPA Reply with R set, refused the connection"),
     explained("disconnected", "the connection was closed, by a DREQ, FIN or RST"),

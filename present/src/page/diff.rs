@@ -122,7 +122,7 @@ impl Text<'_> {
             }
             let packets = Counted(side.ending.totals.packets, "packet");
             writeln!(out, ", {packets}, {}", Counted(side.connections(), "connection"))?;
-            if let Some(chosen) = side.ending.chosen {
+            if let Some(chosen) = &side.ending.chosen {
                 writeln!(out, "   chosen: {chosen}")?;
             }
             for file in &side.ending.files {

@@ -237,7 +237,7 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
         let length = Duration(last.since(first));
         row("span", &format_args!("{} to {} ({length})", Rfc3339::from(first), Rfc3339::from(last)))?;
     }
-    if let Some(chosen) = ending.chosen {
+    if let Some(chosen) = &ending.chosen {
         row("chosen", &format_args!("{chosen}: operations and errors below cover only these"))?;
     }
     if totals.segments > 0 {

@@ -125,7 +125,7 @@ impl Page<'_> {
     fn summary(&self) -> Markup {
         let totals = &self.ending.totals;
         let length = totals.span.map(|(first, last)| last.since(first));
-        let (transactions, connections) = match self.ending.chosen {
+        let (transactions, connections) = match &self.ending.chosen {
             Some(chosen) => (chosen.transactions, chosen.connections),
             None => (totals.transactions.iter().sum(), totals.connections),
         };
@@ -266,7 +266,7 @@ impl Page<'_> {
                 @if let Some((first, last)) = totals.span {
                     (row("span", html! { (Rfc3339::from(first)) " to " (Rfc3339::from(last)) " (" (duration(last.since(first))) ")" }))
                 }
-                @if let Some(chosen) = self.ending.chosen {
+                @if let Some(chosen) = &self.ending.chosen {
                     (row("chosen", html! { (chosen.to_string()) ": operations, errors, drawings and findings are limited to these" }))
                 }
                 @if totals.segments > 0 {

@@ -84,10 +84,10 @@ impl Writers {
     ) -> io::Result<()> {
         let Writers { transactions, operations, messages, packets, connections, findings, .. } = self;
         let (mut events, mut captures) = (self.events, self.captures);
-        let span = self.slice.chosen().map(|chosen| chosen.span).unwrap_or_default();
+        let chosen = self.slice.chosen().map(|chosen| chosen.events).unwrap_or_default();
         let (first, last) = ending.and_then(|ending| ending.totals.span).unzip();
         for event in self.gathered.list(last) {
-            if event.is_within(span, first.unwrap_or_default()) {
+            if chosen.matches(&event, first.unwrap_or_default()) {
                 events.row(&EVENT.of(&event))?;
             }
         }
