@@ -273,7 +273,7 @@ fn unreadable_files_have_a_place_in_reports() {
     }
 }
 
-/// SARIF tells why a log without failing results has exit status 1.
+/// SARIF has the reason why a log without failing results has exit status 1.
 #[test]
 fn outages_are_notifications_of_a_run() {
     let log = sarif(&[&sample("iwarp-reconnect.pcap"), "--allow", "invalidation-sender-flag"], Some(1));

@@ -25,7 +25,7 @@ use rdmascope_analysis::time::Zone;
 use rdmascope_analysis::timeline::{Config, Happening, Moment, Now, Timeline};
 use rdmascope_capture_agent::{FileEnding, Note};
 use rdmascope_conformance::{Finding, Judge, Level};
-use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::engine::{self, Totals};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -553,17 +553,24 @@ fn snapshot(now: Now<'_>, lifetimes: &Lifetimes, maker: &RowMaker) -> Snapshot {
         credits: judge.credits(connection.id).map(|[forward, _]| (forward.in_flight, forward.granted)),
         connection,
     });
-    let open = now.open_transactions().map(|open| OpenCall {
+    let connections: Vec<ConnectionNow> = connections.collect();
+    // Calls on a closed connection wait no longer.
+    let is_up = |id: ConnectionId| {
+        let at = connections.binary_search_by_key(&id, |one| one.connection.id);
+        at.is_ok_and(|at| connections[at].connection.state != State::Closed)
+    };
+    let open = now.open_transactions().filter(|open| is_up(open.connection)).map(|open| OpenCall {
         connection: open.connection,
         direction: open.direction,
         xid: open.xid,
         since: open.since,
     });
+    let open = open.collect();
     Snapshot {
         record: now.record(),
         time: now.time(),
-        connections: connections.collect(),
-        open: open.collect(),
+        connections,
+        open,
         ended: now.ended(),
         found: now.found(),
         state,

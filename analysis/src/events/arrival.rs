@@ -160,7 +160,7 @@ impl Arrivals {
         })
     }
 
-    /// Moves replies to the packets with which they arrived, as `find` tells.
+    /// Moves replies to the packets that `find` returns.
     fn late(&mut self, find: impl Fn(&mut Answered) -> Option<Seen>) -> Vec<Late> {
         let mut late = Vec::new();
         if !self.has_pending {

@@ -385,7 +385,7 @@ fn replies_that_are_refused_to_the_end_are_lost() {
     assert_eq!(lost(&world, since), [(0.0, 3.0)], "{:#?}", events_of(&world));
 }
 
-/// A reply that follows the DREQ of the client reaches nobody.
+/// A reply that follows the DREQ of the client does not arrive.
 #[test]
 fn a_reply_on_a_closed_connection_is_none() {
     let (mut world, since) = with_waiting_call();

@@ -58,20 +58,20 @@ fn an_outage_that_began_earlier_is_the_same_one() {
     world.connect();
     world.getattr(2);
     for round in 0..2 {
-        let told = reported(&world);
-        let [first, .., last] = told.as_slice() else { panic!("{told:#?}") };
-        assert!(!first.is_again && told[1..].iter().all(|one| one.is_again), "{told:#?}");
-        assert!(first.event.time.0 > since + 3 * SECOND, "{told:#?}");
+        let reports = reported(&world);
+        let [first, .., last] = reports.as_slice() else { panic!("{reports:#?}") };
+        assert!(!first.is_again && reports[1..].iter().all(|one| one.is_again), "{reports:#?}");
+        assert!(first.event.time.0 > since + 3 * SECOND, "{reports:#?}");
         let length = last.event.duration.expect("it is known") as i64;
-        assert!((last.event.time.0 - since).abs() < SECOND / 100, "round {round}: {told:#?}");
-        assert!((length - 12 * SECOND).abs() < SECOND / 10, "{told:#?}");
-        // It is also told if the capture continues.
+        assert!((last.event.time.0 - since).abs() < SECOND / 100, "round {round}: {reports:#?}");
+        assert!((length - 12 * SECOND).abs() < SECOND / 10, "{reports:#?}");
+        // It is also reported if the capture continues.
         world.wait(3 * SECOND);
         world.getattr(3);
     }
 }
 
-/// The answers to the REQs are lost. How often they were sent is told when the connection is made.
+/// The answers to the REQs are lost. How often they were sent is reported when the connection is made.
 #[test]
 fn repeated_requests_are_reported_once() {
     let mut world = World::new();
@@ -84,9 +84,9 @@ fn repeated_requests_are_reported_once() {
     world.getattr(1);
     world.wait(3 * SECOND);
     world.getattr(2);
-    let told = all_reported(&world);
+    let reports = all_reported(&world);
     let of_setup = |one: &&Happening| one.event.kind != Kind::ServiceLost;
-    let texts: Vec<&str> = told.iter().filter(of_setup).map(|one| one.event.text.as_str()).collect();
+    let texts: Vec<&str> = reports.iter().filter(of_setup).map(|one| one.event.text.as_str()).collect();
     assert_eq!(
         texts,
         ["connected, in 16.0s", "client sent its REQ 4 times in 12.0s, answered before the last one"]
