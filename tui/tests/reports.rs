@@ -98,3 +98,11 @@ fn allowed_findings_are_marked() {
     assert!(text.contains("of them allowed") && text.contains(" allowed: "), "{text}");
     assert_eq!(counted(&driver), FoundCounts::default(), "{text}");
 }
+
+/// Three connections were closed without a reply to their calls, and the fourth waits.
+#[test]
+fn calls_on_closed_connections_are_not_in_flight() {
+    let driver = Driver::new("../tests/cases/c02-reconnect.pcap", (120, 40), ASCII);
+    let open: Vec<u32> = driver.state.moment.open.iter().map(|open| open.connection.0).collect();
+    assert!(!open.is_empty() && open.iter().all(|id| *id == 4), "{open:?}");
+}
