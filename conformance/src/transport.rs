@@ -209,7 +209,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[RELIABLE],
         sentence: "A retransmitted request is eventually acknowledged.",
         explanation: "The finding is reported when the connection ends, if one end retransmitted \
-            the same PSN at least three times and the other end never acknowledged it. After two \
+            the same PSN at least three times and the other end did not acknowledge it before the \
+            connection was closed. After two \
             retransmissions, the capture may lack the acknowledgements, and the finding is \
             inconclusive. It names no end, because the network may have lost the request or the \
             acknowledgements.",

@@ -335,3 +335,29 @@ fn refusal_of_offered_memory_accuses_no_end() {
         assert!(matches!(by[..], [] | [None]), "without frame {}: {by:?}", lost + 1);
     }
 }
+
+/// The server acknowledges a call when the client has closed the connection.
+#[test]
+fn an_acknowledgement_after_the_close_is_too_late() {
+    let missing = |closes: bool| {
+        let mut world = World::connected();
+        world.getattr(1);
+        let call = world.send(CLIENT, &getattr(2).0);
+        for _ in 0..6 {
+            world.wait(500_000_000);
+            world.again(call.clone());
+        }
+        if closes {
+            world.disconnect(CLIENT);
+        }
+        world.wait(1_000_000_000);
+        world.ack(SERVER);
+        let found = findings(&whole(&world));
+        let found: Vec<String> =
+            found.iter().filter(|one| rule(one).id == "acknowledgement-missing").map(line).collect();
+        found
+    };
+    let [found] = &missing(true)[..] else { panic!("one finding") };
+    assert!(found.contains("not acknowledged before the connection was closed"), "{found}");
+    assert_eq!(missing(false), [""; 0]);
+}

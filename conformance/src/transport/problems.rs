@@ -30,6 +30,8 @@ pub(crate) struct DeliveryProblems {
     pub(super) unready: Option<Unready>,
     /// The PSN that it expected when it sent its last NAK for a PSN sequence error.
     expected: Option<Position>,
+    /// Its last acknowledged position when the connection was closed, if it was.
+    at_close: Option<Option<Position>>,
 }
 
 /// A request that was answered with an RNR NAK.
@@ -136,6 +138,11 @@ pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<
             let acknowledged = known.half_flows[repeated.from].acknowledged.map(|(psn, _)| psn);
             problems[repeated.from].note_repeated(repeated, acknowledged);
         }
+        Observed::Closes(_) => {
+            for (problems, half_flow) in problems.iter_mut().zip(&known.half_flows) {
+                problems.at_close.get_or_insert(half_flow.acknowledged.map(|(psn, _)| psn));
+            }
+        }
         _ => {}
     }
 }
@@ -156,11 +163,14 @@ impl View<'_, Read> {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
     }
 
-    /// The request that this end retransmitted more than once without an acknowledgement. A single
-    /// retransmission at the end of a capture is not reported.
+    /// The request that this end retransmitted more than once without an acknowledgement, before the
+    /// connection was closed. A single retransmission at the end of a capture is not reported.
     pub(super) fn unacknowledged_request(&self, from: End) -> Option<&Retransmission> {
-        let again = self.memory.0.problems[from].again.as_ref().filter(|again| again.times > 1);
-        again.filter(|again| !self.is_acknowledged(from, again.psn))
+        let DeliveryProblems { again, at_close, .. } = &self.memory.0.problems[from];
+        let acknowledged = at_close.unwrap_or_else(|| self.half_flows[from].acknowledged.map(|(psn, _)| psn));
+        let is_over =
+            |again: &&Retransmission| acknowledged.is_some_and(|until| again.psn.distance(until) >= 0);
+        again.as_ref().filter(|again| again.times > 1 && !is_over(again))
     }
 }
 
@@ -274,8 +284,12 @@ pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &m
         let waits = expected.map(|expected| format!(", while the other end waits for PSN {expected}"));
         let sender = if from == view.requester { "the Requester" } else { "the Responder" };
         let message = format!(
-            "{} {psn} of {sender} was retransmitted {times} times within {took} ms and never acknowledged{}",
+            "{} {psn} of {sender} was retransmitted {times} times within {took} ms and {}{}",
             psn.unit(),
+            match view.is_acknowledged(from, psn) {
+                true => "not acknowledged before the connection was closed",
+                false => "never acknowledged",
+            },
             waits.unwrap_or_default()
         );
         // The packets, or the acknowledgements, may also be lost on the way.
