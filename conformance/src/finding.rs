@@ -7,7 +7,7 @@ use core::fmt;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::observation::{HalfFlow, Sent};
 use rdmascope_dissector::rdma::{End, Position, Send};
-use rdmascope_dissector::record::{REORDERING, Time};
+use rdmascope_dissector::record::{REORDERING, Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_wire::Xid;
 
@@ -81,9 +81,9 @@ impl Basis {
     pub(crate) fn may_follow(&self, message: &Sent<'_>, caller: &HalfFlow) -> bool {
         let Basis::Unanswered(_, call, time) = self else { return false };
         let first = message.send.first;
-        let is_acknowledged = caller
-            .acknowledged
-            .is_some_and(|(until, seen)| seen.frame <= first.frame && call.distance(until) >= 0);
+        let is_before = |seen: Seen| seen.frame <= first.frame && seen.time <= first.time;
+        let is_acknowledged =
+            caller.acknowledged.is_some_and(|(until, seen)| is_before(seen) && call.distance(until) >= 0);
         !is_acknowledged && first.time.since(*time) <= REORDERING.0
     }
 }

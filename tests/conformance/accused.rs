@@ -361,3 +361,16 @@ fn an_acknowledgement_after_the_close_is_too_late() {
     assert!(found.contains("not acknowledged before the connection was closed"), "{found}");
     assert_eq!(missing(false), [""; 0]);
 }
+
+/// The first two exchanges, captured in another order than they have by their times.
+#[test]
+fn calls_that_the_capture_swaps_exceed_no_credits() {
+    let mut world = World::connected();
+    let begins = world.frames.len();
+    world.getattr(1);
+    world.getattr(2);
+    let order = [4, 0, 5, 1, 2, 3, 6, 7].map(|at| world.frames[begins + at].clone());
+    world.frames.splice(begins.., order);
+    world.getattr(3);
+    assert_eq!(certain(&whole(&world)), [""; 0]);
+}

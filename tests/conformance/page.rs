@@ -61,7 +61,8 @@ the `startLine` is the number of the first frame, and those of the other frames 
 `relatedLocations`. If frames are numbered over several files, all locations name the first file;
 with `--each` every file has a run, whose `automationDetails` name it. The `properties` of a result
 are its line of JSON Lines, and those of the run have the `check` line. The reason in a policy is
-the `justification` of the suppression, and policy entries that fail are notifications of the run.
+the `justification` of the suppression. The notifications of the run have the policy entries that
+fail, the outages that lead the output, and, with `--each`, why a file cannot be read.
 
 `--format junit` writes JUnit XML: a test suite for each capture (with `--each` for each file), with
 a test case for each rule that was selected; its class is the subject of the rule. A test case fails
@@ -70,10 +71,10 @@ is skipped if all findings are inconclusive. Warnings, advice and allowed findin
 a passing case, so a report fails exactly if the exit status does. Time without service on a
 connection that was made fails the case `service` of the class `events`. The entries of the policy
 are test cases of the class `policy`. A capture without connections and a file with a read error are
-errors, of the class `capture`. The report is valid by the schema of Jenkins' xUnit plugin
-(`junit-10.xsd`). It is not valid by that of Ant's tasks (`JUnit.xsd` of Windy Road): that schema
-requires the host, the date and the duration of each run, so that two reports of one capture would
-differ, and it has no place for the output of a test case.
+errors, of the class `capture`; with `--each`, so is a file that cannot be opened. The report is
+valid by the schema of Jenkins' xUnit plugin (`junit-10.xsd`). It is not valid by that of Ant's tasks
+(`JUnit.xsd` of Windy Road): that schema requires the host, the date and the duration of each run, so
+that two reports of one capture would differ, and it has no place for the output of a test case.
 ";
 
 #[test]
