@@ -10,7 +10,7 @@ use crate::table::expression_about;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use foldhash::fast::FixedState;
-use rdmascope_analysis::ending::Chosen;
+use rdmascope_analysis::ending::{Chosen, Ending};
 use rdmascope_analysis::events::{EventFilter, Events};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
@@ -123,7 +123,7 @@ struct Transactions {
 impl Slice {
     /// Selects the transactions that match `condition` and `arguments`. Reads the capture once for
     /// the transactions, once more for file paths if needed, and once for records if needed. Fails
-    /// if nothing matches.
+    /// if neither a transaction nor an event matches.
     fn of(
         input: &Input,
         condition: Option<&str>,
@@ -172,22 +172,13 @@ impl Slice {
             transactions: transactions.begun.len() as u64,
             of: count,
             connections: connections.len() as u64,
-            events: EventFilter {
-                connections: filter.connections.clone(),
-                span: filter.span,
-                ..EventFilter::default()
-            },
+            events: EventFilter { connections: filter.connections, span: filter.span, kinds: Vec::new() },
         };
-        let has_events = || {
-            let events =
-                events.iter().flat_map(|events| events.list(ending.totals.span.map(|(_, last)| last)));
-            let start = ending.start().unwrap_or_default();
-            events.filter(|event| chosen.events.matches(event, start)).count() > 0
-        };
-        let is_empty = transactions.begun.is_empty() && !selects_connections && !has_events();
-        ensure!(!is_empty, "no transaction matches the filter");
-        let mut slice =
-            Slice { connections: Some(connections), transactions: None, chosen: Some(chosen), follows_all };
+        let ending = Ending { chosen: Some(chosen), ..ending };
+        let is_empty = transactions.begun.is_empty() && !selects_connections;
+        ensure!(!is_empty || has_events(&events, &ending), "no transaction matches the filter");
+        let chosen = ending.chosen;
+        let mut slice = Slice { connections: Some(connections), transactions: None, chosen, follows_all };
         if !selects_connections {
             if records != Records::Unknown {
                 transactions.find(input)?;
@@ -252,6 +243,12 @@ impl Slice {
                 .as_ref()
                 .is_none_or(|chosen| finding.frames.iter().any(|frame| chosen.has(*frame)))
     }
+}
+
+/// Whether one of the events is selected, if they were followed.
+fn has_events(events: &Option<Events>, ending: &Ending) -> bool {
+    let last = ending.totals.span.map(|(_, last)| last);
+    events.iter().flat_map(|events| events.list(last)).any(|event| ending.has_event(&event))
 }
 
 /// Whether a packet opens or closes a connection: a CM message, an MPA start frame, a TCP FIN or

@@ -44,6 +44,18 @@ struct Answered {
 }
 
 impl Answered {
+    fn new(call: Call, at: Option<Position>) -> Answered {
+        Answered {
+            call,
+            at,
+            again: None,
+            is_acknowledged: false,
+            is_followed: false,
+            is_refused: false,
+            is_late: false,
+        }
+    }
+
     /// Whether it is open if its reply arrived with a repetition.
     fn is_pending(&self) -> bool {
         !self.is_late && (self.again.is_some() || self.is_refused)
@@ -104,17 +116,7 @@ impl Arrivals {
         let at = self.replied_at.filter(|(frame, _)| *frame == reply.frame).map(|(_, position)| position);
         let is_refused = self.refused_since(reply, at);
         self.has_pending |= is_refused;
-        let (is_acknowledged, is_followed) = (false, false);
-        let again = None;
-        self.recent.push_back(Answered {
-            call,
-            at,
-            again,
-            is_acknowledged,
-            is_followed,
-            is_refused,
-            is_late: false,
-        });
+        self.recent.push_back(Answered { is_refused, ..Answered::new(call, at) });
     }
 
     /// Whether the requester asked for a reply that ends at this position again, after it was sent.
