@@ -44,13 +44,6 @@ pub struct Chosen {
     pub events: EventFilter,
 }
 
-impl Chosen {
-    /// Why nothing is selected but events.
-    pub fn nothing(&self) -> Option<&'static str> {
-        (self.transactions == 0 && self.connections == 0).then_some("no transaction matches the filter")
-    }
-}
-
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (transactions, of) = (Number(self.transactions), Counted(self.of, "transaction"));

@@ -1,5 +1,6 @@
 //! Counts of findings and of the judged traffic.
 
+use crate::ending::Ending;
 use crate::policy::Policed;
 use crate::report::{Statement, is_spoiled};
 use foldhash::fast::FixedState;
@@ -142,8 +143,11 @@ impl Tally {
     }
 
     /// The reason why nothing was judged: a clause. `None` if anything was.
-    pub fn nothing_judged(&self) -> Option<&'static str> {
+    pub fn nothing_judged(&self, ending: &Ending) -> Option<&'static str> {
         match self {
+            Tally { connections: 0, .. } if ending.chosen.is_some() => {
+                Some("no transaction matches the filter")
+            }
             Tally { connections: 0, .. } => Some("the capture has no connections"),
             _ if self.connections == self.foreign => Some("no connection carries RPC-over-RDMA"),
             _ if self.connections == self.foreign + self.unread => {

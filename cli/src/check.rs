@@ -278,7 +278,7 @@ fn conclude<T: Taker>(
     if complain_of_troubles(ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
     }
-    if let Some(why) = tally.nothing_judged().filter(|_| !tally.fails() && !command.allow_empty) {
+    if let Some(why) = tally.nothing_judged(ending).filter(|_| !tally.fails() && !command.allow_empty) {
         let why = match ending.nothing_decoded() {
             Some(nothing) if nothing.iwarp > 0 => nothing.to_string(),
             _ => why.to_owned(),

@@ -123,7 +123,7 @@ struct Transactions {
 impl Slice {
     /// Selects the transactions that match `condition` and `arguments`. Reads the capture once for
     /// the transactions, once more for file paths if needed, and once for records if needed. Fails
-    /// if neither a transaction nor an event matches.
+    /// if neither a transaction nor a loss of service matches.
     fn of(
         input: &Input,
         condition: Option<&str>,
@@ -176,7 +176,7 @@ impl Slice {
         };
         let ending = Ending { chosen: Some(chosen), ..ending };
         let is_empty = transactions.begun.is_empty() && !selects_connections;
-        ensure!(!is_empty || has_events(&events, &ending), "no transaction matches the filter");
+        ensure!(!is_empty || has_losses(&events, &ending), "no transaction matches the filter");
         let chosen = ending.chosen;
         let mut slice = Slice { connections: Some(connections), transactions: None, chosen, follows_all };
         if !selects_connections {
@@ -245,10 +245,11 @@ impl Slice {
     }
 }
 
-/// Whether one of the events is selected, if they were followed.
-fn has_events(events: &Option<Events>, ending: &Ending) -> bool {
+/// Whether a loss of service is selected, if the events were followed.
+fn has_losses(events: &Option<Events>, ending: &Ending) -> bool {
     let last = ending.totals.span.map(|(_, last)| last);
-    events.iter().flat_map(|events| events.list(last)).any(|event| ending.has_event(&event))
+    let mut losses = events.iter().flat_map(|events| events.list(last)).filter(|event| event.kind.is_loss());
+    losses.any(|event| ending.has_event(&event))
 }
 
 /// Whether a packet opens or closes a connection: a CM message, an MPA start frame, a TCP FIN or

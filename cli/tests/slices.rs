@@ -102,9 +102,14 @@ fn an_outage_is_shown_if_the_selection_is_within_it() {
     }
     let before = run(&["analyze", &path, "--until", "2"]);
     assert!(!text(&before.stdout).contains("without service"), "{}", text(&before.stdout));
-    // No transaction and no event.
-    let idle = run(&["analyze", &path, "--since", "2.05", "--until", "2.06"]);
-    assert_eq!(idle.status.code(), Some(2), "{}", text(&idle.stdout));
+    // No transaction, and nothing but the event that the connection was made.
+    for (sample, span) in [(&path, ["2.05", "2.06"]), (&self::sample("nfs3-basic.pcap"), ["0", "0.01"])] {
+        for command in ["analyze", "check"] {
+            let idle = run(&[command, sample, "--since", span[0], "--until", span[1]]);
+            assert_eq!(idle.status.code(), Some(2), "{command} {span:?}: {}", text(&idle.stdout));
+            assert!(text(&idle.stderr).contains("no transaction matches the filter"));
+        }
+    }
 }
 
 /// The lines of this type.

@@ -175,8 +175,8 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
         explanation: "NFS4ERR_DELEG_REVOKED shows that the client did not. Each stateid is \
             reported once. The finding is certain if the capture shows that the client accepted \
             the recall within a second. Otherwise the recall may not have reached it in time, and \
-            the finding is inconclusive. The server decides how much time a client has, so the rule is a \
-            warning.",
+            the finding is inconclusive. The server decides how much time a client has, so the \
+            rule is a warning.",
         check: Check::Transaction(|_, view, findings| report(Kind::Revoked, view, findings)),
     },
 ];

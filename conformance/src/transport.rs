@@ -210,10 +210,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sentence: "A retransmitted request is eventually acknowledged.",
         explanation: "The finding is reported when the connection ends, if one end retransmitted \
             the same PSN at least three times and the other end did not acknowledge it before the \
-            connection was closed. After two \
-            retransmissions, the capture may lack the acknowledgements, and the finding is \
-            inconclusive. It names no end, because the network may have lost the request or the \
-            acknowledgements.",
+            connection was closed. After two retransmissions, the capture may lack the \
+            acknowledgements, and the finding is inconclusive. It names no end, because the \
+            network may have lost the request or the acknowledgements.",
         check: Check::Connection(problems::unacknowledged),
     },
     Checked {

@@ -21,7 +21,7 @@ pub(super) struct Arrivals {
     last_refused: Option<(Position, u64)>,
     /// The frame of the latest call.
     last_call: u64,
-    /// Whether it is open if one of the latest replies arrived with a repetition.
+    /// Whether it is unknown so far if one of the latest replies arrived with a repetition.
     has_pending: bool,
 }
 
@@ -56,7 +56,7 @@ impl Answered {
         }
     }
 
-    /// Whether it is open if its reply arrived with a repetition.
+    /// Whether it is unknown so far if its reply arrived with a repetition.
     fn is_pending(&self) -> bool {
         !self.is_late && (self.again.is_some() || self.is_refused)
     }
@@ -125,7 +125,7 @@ impl Arrivals {
         frame > reply.frame && position.distance(at) >= 0
     }
 
-    /// Whether it is open if one of the replies arrived with a repetition.
+    /// Whether it is unknown so far if one of the replies arrived with a repetition.
     pub(super) fn has_pending(&self) -> bool {
         self.has_pending
     }

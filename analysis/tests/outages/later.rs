@@ -1,6 +1,6 @@
 //! Connections that follow a wait.
 
-use super::{Cause, Kind, SECOND, events, events_of, lost, testkit, with_waiting_call};
+use super::{Cause, Kind, SECOND, events, events_of, lost, testkit, with_repeated_reply, with_waiting_call};
 use rdmascope_testkit::messages::{data, getattr, message, msg, nfs3, read_segment, reply, segment};
 use rdmascope_testkit::world::World;
 use rdmascope_tests::pcap::Capture;
@@ -350,16 +350,7 @@ fn late_replies_end_one_outage() {
 #[test]
 fn a_call_soon_after_a_repeated_reply_shows_that_its_client_waited() {
     for (pause, expected) in [(SECOND / 5, vec![(0.0, 3.0)]), (SECOND, vec![])] {
-        let mut world = World::connected();
-        world.getattr(1);
-        let since = world.now;
-        world.send(testkit::CLIENT, &getattr(2).0);
-        world.ack(testkit::SERVER);
-        let reply = world.send(testkit::SERVER, &getattr(2).1);
-        for _ in 0..6 {
-            world.wait(SECOND / 2);
-            world.again(reply.clone());
-        }
+        let (mut world, since) = with_repeated_reply(6, SECOND / 2);
         world.ack(testkit::CLIENT);
         world.wait(pause);
         world.getattr(3);

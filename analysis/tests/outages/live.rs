@@ -1,12 +1,11 @@
 //! Outages as `rdmascope live` reports them.
 
-use super::{Kind, SECOND, testkit};
+use super::{Kind, SECOND, testkit, with_repeated_reply};
 use rdmascope_analysis::events::Open;
 use rdmascope_analysis::live::{Happening, Happenings};
 use rdmascope_analysis::observer::Observer as _;
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
-use rdmascope_testkit::messages::getattr;
 use rdmascope_testkit::world::World;
 
 /// The outages reported at the end of each second, and at the end.
@@ -40,16 +39,7 @@ fn all_reported(world: &World) -> Vec<Happening> {
 /// The next connection shows that a reply, before the server closed the connection, was lost.
 #[test]
 fn an_outage_that_began_earlier_is_the_same_one() {
-    let mut world = World::connected();
-    world.getattr(1);
-    let since = world.now;
-    world.send(testkit::CLIENT, &getattr(2).0);
-    world.ack(testkit::SERVER);
-    let reply = world.send(testkit::SERVER, &getattr(2).1);
-    for _ in 0..4 {
-        world.wait(SECOND);
-        world.again(reply.clone());
-    }
+    let (mut world, since) = with_repeated_reply(4, SECOND);
     world.disconnect(testkit::SERVER);
     world.add([0x1000, 0], [7, 0]);
     world.req();

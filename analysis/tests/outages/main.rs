@@ -317,6 +317,21 @@ fn with_waiting_call() -> (World, i64) {
     (world, since)
 }
 
+/// A session whose server repeats its second reply at this interval, and the time of its call.
+fn with_repeated_reply(times: u32, interval: i64) -> (World, i64) {
+    let mut world = World::connected();
+    world.getattr(1);
+    let since = world.now;
+    world.send(testkit::CLIENT, &getattr(2).0);
+    world.ack(testkit::SERVER);
+    let reply = world.send(testkit::SERVER, &getattr(2).1);
+    for _ in 0..times {
+        world.wait(interval);
+        world.again(reply.clone());
+    }
+    (world, since)
+}
+
 /// A second mount of the same server works while the first one waits.
 #[test]
 fn a_new_connection_does_not_end_the_wait_of_another() {

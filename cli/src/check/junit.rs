@@ -103,7 +103,7 @@ impl Taker for Junit<'_, '_> {
 fn input_cases(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     let nothing = match tally {
         _ if command.allow_empty => None,
-        tally => tally.nothing_judged(),
+        tally => tally.nothing_judged(ending),
     };
     let nothing = nothing.map(|why| format!("nothing to judge: {why}"));
     let mut cases = vec![capture_case("connections", nothing)];

@@ -8,7 +8,7 @@ use crate::screen::findings::in_colour_of;
 use crate::screen::{Screen, wrapped};
 use crate::text::Left;
 use core::fmt::{self, Display, Write as _};
-use rdmascope_analysis::ending::{Chosen, Ending};
+use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::tally::{LevelCount, RuleCount, Tally};
 use rdmascope_analysis::units::{Counted, Duration, Number, Plain};
 use rdmascope_conformance::{Finding, Level, Value, Verdict};
@@ -150,8 +150,7 @@ impl Page<'_> {
         if let (0, Some(reason)) = (conclusive, ending.nothing_decoded()) {
             return self.write_paragraph(&format!("Nothing to judge: {reason}."), out);
         }
-        let nothing = ending.chosen.as_ref().and_then(Chosen::nothing).or_else(|| tally.nothing_judged());
-        if let (0, Some(why)) = (conclusive, nothing) {
+        if let (0, Some(why)) = (conclusive, tally.nothing_judged(ending)) {
             return writeln!(out, "Nothing to judge: {why}.");
         }
         let heading = match conclusive {
