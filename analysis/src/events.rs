@@ -31,11 +31,11 @@ pub const SILENCE: u64 = 1_000_000_000;
 pub enum Kind {
     /// A connection was made.
     Connected,
-    /// A REQ was sent again, because it was not answered, or because the answer was lost.
+    /// A REQ, or the SYN of an iWARP connection, was sent again, because it was not answered, or because the answer was lost.
     RequestRepeated,
-    /// A REQ or an MPA Request was never answered.
+    /// A REQ, an MPA Request or a SYN was never answered.
     RequestUnanswered,
-    /// A REJ, or an MPA Reply with R set, rejected a connection.
+    /// A REJ, an MPA Reply with R set, or a RST in answer to a SYN rejected a connection.
     Rejected,
     /// A connection was closed.
     Disconnected,

@@ -2,7 +2,7 @@
 
 use crate::units::is_hidden;
 use core::fmt;
-use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
 use rdmascope_wire::nfs::{nfsstat3, nfsstat4};
@@ -79,20 +79,47 @@ impl fmt::Display for RejectReason {
 /// The reason code of a REJ whose reason is in the private data.
 const CONSUMER: u16 = 28;
 
-/// The reason why a connection was rejected: `None` for an MPA Reply, which has no reason; the first
-/// bytes of the private data; the port of the service.
+/// The state of a connection as part of a sentence.
+pub struct StateName<'a>(pub &'a Connection);
+
+impl fmt::Display for StateName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.state {
+            State::Requested => f.write_str("requested, not answered"),
+            State::Open => f.write_str("open"),
+            State::Rejected(reason) => write!(f, "rejected, {}", RejectReason(reason)),
+            State::Refused if self.0.responder.start.is_some() => f.write_str("rejected by an MPA reply"),
+            State::Refused => f.write_str("rejected by a RST"),
+            State::Closed => f.write_str("closed"),
+        }
+    }
+}
+
+/// The message that rejected a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rejection(pub Option<u16>, pub [u8; 8], pub Option<u16>);
+pub enum Rejecting {
+    /// A REJ: its reason, and the first bytes of its private data.
+    Rej(u16, [u8; 8]),
+    /// An MPA Reply with R set.
+    MpaReply,
+    /// A RST that answers a SYN.
+    Reset,
+}
+
+/// The reason why a connection was rejected; the port of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection(pub Rejecting, pub Option<u16>);
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(reason) => {
+            Rejecting::Rej(reason, data) => {
                 RejectReason(reason).fmt(f)?;
-                let name = cm::consumer_reason_name(&self.1, self.2).filter(|_| reason == CONSUMER);
+                let name = cm::consumer_reason_name(&data, self.1).filter(|_| reason == CONSUMER);
                 name.map_or(Ok(()), |name| write!(f, " ({name})"))
             }
-            None => f.write_str("the MPA Reply has R set"),
+            Rejecting::MpaReply => f.write_str("the MPA Reply has R set"),
+            Rejecting::Reset => f.write_str("a RST answered the SYN"),
         }
     }
 }

@@ -194,6 +194,7 @@ impl Batch {
             Observed::Joined(other) => Observed::Joined(other),
             Observed::Missing(missing) => Observed::Missing(missing),
             Observed::Unmatched(unmatched) => Observed::Unmatched(unmatched),
+            Observed::Handshake(handshake) => Observed::Handshake(handshake),
             Observed::Closes(closes) => Observed::Closes(closes),
             Observed::Repeated(repeated) => Observed::Repeated(repeated),
             Observed::Refused(refused) => Observed::Refused(refused),

@@ -123,8 +123,8 @@ pub enum State {
     Open,
     /// A REJ with this reason answered the REQ (IBTA volume 1, section 12.6.7.2).
     Rejected(u16),
-    /// An MPA reply with the R bit rejected the request (RFC 5044, section 7.1.1). It gives no
-    /// reason.
+    /// An MPA reply with the R bit rejected the request (RFC 5044, section 7.1.1), or a RST the SYN.
+    /// Neither gives a reason.
     Refused,
     /// A DREQ was seen, or a new connection uses the queue pair. For iWARP: both ends closed their
     /// streams, or one sent a reset.

@@ -5,6 +5,7 @@ mod cm;
 mod contexts;
 mod copies;
 mod ends;
+mod handshakes;
 mod iwarp;
 mod known;
 mod newcomers;

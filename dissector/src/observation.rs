@@ -66,6 +66,9 @@ pub enum Observed<'a> {
     /// A request for the connection, or its acceptance or rejection. It is reported before the
     /// [`Observed::Managed`] and [`Observed::Established`] of the same message.
     Announced(&'a Announced<'a>),
+    /// A segment of a TCP handshake: of one that was refused or whose SYN was repeated, and of the
+    /// client's later ones to that port.
+    Handshake(Handshake),
     /// A message by which an end closes the connection.
     Closes(Closes),
     /// A repeated request packet.
@@ -301,6 +304,28 @@ pub enum Meaning {
     Rejects(Option<u16>),
     /// Withdraws the request, because no answer came: a REJ of the requester.
     GivesUp,
+}
+
+/// A segment of the TCP handshake of an iWARP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// The end that sent it.
+    pub from: End,
+    /// The packet.
+    pub seen: Seen,
+    /// The kind of segment.
+    pub step: HandshakeStep,
+}
+
+/// The kind of segment in a TCP handshake (RFC 9293, section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeStep {
+    /// Asks for the connection.
+    Syn,
+    /// Accepts it.
+    SynAck,
+    /// A RST that refuses it.
+    Reset,
 }
 
 /// A DREQ, or the first FIN or RST of an end.

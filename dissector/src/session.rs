@@ -73,6 +73,8 @@ pub(crate) struct Session {
     dropped: u64,
     /// The TCP port of each end, for iWARP.
     pub tcp_ports: Option<[u16; 2]>,
+    /// For iWARP: the sequence number of the SYN, if the connection began with one.
+    syn: Option<u32>,
     /// For iWARP: whether the streams ended or the ports were reused.
     over: bool,
     /// The kernel's report of it, for the half-flow that was seen first, until the second has a
@@ -162,6 +164,7 @@ impl Session {
             buffered: 0,
             dropped,
             tcp_ports: None,
+            syn: None,
             over: false,
             hint: None,
         }

@@ -4,13 +4,13 @@ use super::conveyance::Conveyance;
 use super::difference::{Pair, SizeClass};
 use crate::ending::Ending;
 use crate::findings::Findings;
-use crate::names::RejectReason;
+use crate::names::StateName;
 use crate::observer::Observer;
 use crate::report::{Count, Key, Operations, Problems, Stats, payload_bytes};
 use core::fmt::Write as _;
 use hdrhistogram::Histogram;
 use rdmascope_conformance::Finding;
-use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
+use rdmascope_dissector::connection::{Connection, Endpoint, Origin};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Security, Transaction};
@@ -256,13 +256,7 @@ impl Connections {
             private_data(&connection.responder, known),
             number(connection.port.map(u32::from)),
             Some(switch(connection.transactions[1] > 0, ["none", "used"])),
-            Some(match connection.state {
-                State::Requested => "requested".to_owned(),
-                State::Open => "open".to_owned(),
-                State::Rejected(reason) => format!("rejected, {}", RejectReason(reason)),
-                State::Refused => "rejected by an MPA reply".to_owned(),
-                State::Closed => "closed".to_owned(),
-            }),
+            Some(StateName(connection).to_string()),
             Some(switch(cm, ["from its traffic", "by CM"])),
         ];
         self.parameters.iter_mut().zip(values).for_each(|(parameter, value)| parameter.add(value));

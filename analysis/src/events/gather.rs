@@ -168,6 +168,7 @@ impl Events {
             kind,
             Observed::Announced(_)
                 | Observed::Managed(_)
+                | Observed::Handshake(_)
                 | Observed::Closes(_)
                 | Observed::Sent(_)
                 | Observed::Repeated(_)
@@ -191,6 +192,7 @@ impl Events {
         }
         match kind {
             Observed::Announced(announced) => history.announced(announced),
+            Observed::Handshake(handshake) => history.handshake(handshake),
             Observed::Closes(closes) => history.closed(closes),
             Observed::Managed(managed) => history.message(managed.from, managed.seen, managed.message),
             Observed::Sent(sent) => history.sent(sent),

@@ -4,9 +4,10 @@ use super::SILENCE;
 use super::arrival::{Arrivals, Late};
 use super::facts::{Burst, Call, Closed, Exhaustion, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
+use crate::names::Rejecting;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{
-    Announced, Closes, Closing, Kind, Meaning, Missing, Refused, Repeated, Sent,
+    Announced, Closes, Closing, Handshake, HandshakeStep, Kind, Meaning, Missing, Refused, Repeated, Sent,
 };
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
@@ -49,9 +50,10 @@ pub(super) struct History {
     /// Whether that packet was repeated.
     pub(super) accepted_again: bool,
     pub(super) ready: Option<Seen>,
-    /// The packet that rejected it, whether the requester sent that packet, the reason, and the
-    /// first bytes of the private data.
-    pub(super) rejected: Option<(Seen, bool, Option<u16>, [u8; 8])>,
+    /// The packet that rejected it, whether the requester sent that packet, and the message.
+    pub(super) rejected: Option<(Seen, bool, Rejecting)>,
+    /// The latest segment of its TCP handshake, if an attempt of the client failed.
+    pub(super) handshake: Option<Handshake>,
     /// The first DREQ, FIN or RST and its sender. A DREP counts as a DREQ of the other end.
     pub(super) disconnected: Option<Closed>,
     pub(super) first_reply: Option<Seen>,
@@ -139,7 +141,8 @@ impl History {
             Meaning::Asks => {
                 self.expects = announced.expects;
                 let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) <= TWICE);
-                if !twice {
+                // A SYN is the request already.
+                if !twice && self.handshake.is_none() {
                     Run::add(&mut self.requests, seen);
                 }
             }
@@ -150,9 +153,29 @@ impl History {
             Meaning::GivesUp => self.has_given_up = true,
             Meaning::Rejects(reason) => {
                 let data = announced.private_data.first_chunk().copied().unwrap_or_default();
-                self.rejected.get_or_insert((seen, from == self.requester, reason, data));
+                let message = reason.map_or(Rejecting::MpaReply, |reason| Rejecting::Rej(reason, data));
+                self.rejected.get_or_insert((seen, from == self.requester, message));
             }
         }
+    }
+
+    /// Takes a segment of the TCP handshake.
+    pub(super) fn handshake(&mut self, handshake: &Handshake) {
+        let Handshake { from, seen, step } = *handshake;
+        self.latest = seen.time;
+        self.handshake = Some(*handshake);
+        match step {
+            HandshakeStep::Syn => Run::add(&mut self.requests, seen),
+            HandshakeStep::SynAck => {}
+            HandshakeStep::Reset => {
+                self.rejected.get_or_insert((seen, from == self.requester, Rejecting::Reset));
+            }
+        }
+    }
+
+    /// The latest segment of its TCP handshake, if the capture has nothing else of it.
+    pub(super) fn only_handshake(&self) -> Option<Handshake> {
+        self.handshake.filter(|_| self.expects.is_none() && self.first_used.is_none())
     }
 
     /// Takes a CM message.

@@ -228,7 +228,7 @@ fn established(
 ) {
     let Known { history, summary, .. } = one;
     let begun = history.requests.map(|run| run.first);
-    if let Some((seen, by_requester, reason, data)) = history.rejected {
+    if let Some((seen, by_requester, message)) = history.rejected {
         report(SessionEvent {
             by_requester: Some(by_requester),
             duration: begun.map(|begun| seen.time.since(begun.time)),
@@ -239,7 +239,7 @@ fn established(
                 format!(
                     "{} rejected the connection, {}",
                     end_name(by_requester),
-                    Rejection(reason, data, summary.port)
+                    Rejection(message, summary.port)
                 ),
             )
         });
@@ -263,7 +263,11 @@ fn established(
                 () if is_answered_before => "answered before the last one",
                 () => "then answered",
             };
-            let request = if summary.is_iwarp { "MPA Request" } else { "REQ" };
+            let request = match (summary.is_iwarp, history.handshake) {
+                (false, _) => "REQ",
+                (true, None) => "MPA Request",
+                (true, Some(_)) => "SYN",
+            };
             let text = format!("client sent its {request} {times}, {then}");
             report(event_of_run(run, true, kind, text));
         }

@@ -60,7 +60,7 @@ struct Story<'a> {
     known: &'a [Known<'a>],
     /// Indexes of the connections that were never made, by ends.
     failed: HashMap<Ends, Vec<usize>, FixedState>,
-    /// The connections that were made, by ends, and the packet that shows it.
+    /// The connections that were or may have been made, by ends, and the packet that shows it.
     made: HashMap<Ends, Vec<(usize, Seen)>, FixedState>,
     /// The times of the requests for connections that were never made, by ends, in order.
     vain: HashMap<Ends, Vec<Time>, FixedState>,
@@ -83,7 +83,8 @@ pub(super) fn report(
         if has_failed(one, requests, reached.time) {
             failed.entry(one.ends()).or_default().push(index);
         }
-        if let Some(seen) = one.history.reply.or(one.history.first_reply).filter(|_| one.was_established()) {
+        let made_at = one.history.reply.or(one.history.first_reply).filter(|_| one.was_established());
+        if let Some(seen) = made_at.or(one.accepted_unseen()) {
             made.entry(one.ends()).or_default().push((index, seen));
         }
     }
@@ -240,8 +241,8 @@ impl Story<'_> {
         Some(Until::Reply(reply, at))
     }
 
-    /// Whether the capture lacks the start of a connection that may have followed one, before the one
-    /// at index `next` did, and on which the server sent packets.
+    /// Whether the capture lacks the start or the data of a connection that may have followed one, before
+    /// the one at index `next` did, and on which the server sent packets.
     fn continues_unseen(&self, one: &Known<'_>, next: Option<usize>) -> bool {
         let until = next.map_or(Time(i64::MAX), |next| self.known[next].summary.first);
         let may_follow = |other: &&Known<'_>| {
@@ -250,7 +251,10 @@ impl Story<'_> {
                 && (one.summary.last..until).contains(&other.summary.first)
         };
         let followers = self.known.iter().filter(may_follow);
-        followers.filter(|other| self.lacks_start(other)).any(|other| other.summary.captured_ends[1])
+        let is_unseen = |other: &Known<'_>| {
+            other.accepted_unseen().is_some() || self.lacks_start(other) && other.summary.captured_ends[1]
+        };
+        followers.into_iter().any(is_unseen)
     }
 
     /// Whether the capture lacks the start of a connection, although it shows that of others. MPA start
@@ -317,7 +321,7 @@ impl Story<'_> {
         let request = self.next_request(one, ended_at).filter(|_| self.reached.steps == 0);
         let closed = match (history.disconnected, request) {
             (Some(Closed { seen, by_requester: Some(false), .. }), Some(request))
-                if request.since(seen.time) <= AT_ONCE[usize::from(one.summary.is_iwarp)] =>
+                if request.since(seen.time) <= AT_ONCE =>
             {
                 Some(seen.time)
             }
@@ -357,7 +361,10 @@ impl Story<'_> {
             let made = made.iter().find(|(_, seen)| seen.time >= last.summary.first);
             let last_attempt = last.summary.last;
             let until = match made {
-                Some((at, seen)) if seen.time.since(last_attempt) <= RECONNECT => Until::Reply(*seen, *at),
+                Some((at, seen)) if seen.time.since(last_attempt) <= RECONNECT => {
+                    let is_unseen = self.known[*at].accepted_unseen().is_some();
+                    if is_unseen { Until::Made(*seen, *at) } else { Until::Reply(*seen, *at) }
+                }
                 Some(_) => Until::Reached(Reached { time: last_attempt, is_live: false, ..self.reached }),
                 None => self.stopped_at(last_attempt),
             };

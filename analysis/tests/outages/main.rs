@@ -2,6 +2,7 @@
 //! tests/cases/README.md describes the captures.
 
 mod delayed;
+mod handshakes;
 mod later;
 mod live;
 mod requests;

@@ -56,7 +56,7 @@ impl Sessions {
         let continues = |place: EndRef| {
             self.get(place.session).is_some_and(|session| session.continues_stream(place.end, segment))
         };
-        let place = if segment.syn {
+        let place = if segment.is_request() {
             // It belongs to no connection yet, or it ends one.
             self.tcp.all(flow).find(|place| self.contexts(*place).has(segment.context))?
         } else {

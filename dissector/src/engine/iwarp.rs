@@ -5,12 +5,12 @@ use super::{EndRef, Stage};
 use crate::frame::{Address, Checksum, Segment};
 use crate::iwarp::begins_with_fpdu;
 use crate::rdma::End;
-use crate::transaction::Seen;
+use crate::record::{Seen, Time};
 use rdmascope_wire::mpa::StartFrame;
 
 /// One direction of a TCP connection: source, its port, destination, its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TcpFlow(Address, u16, Address, u16);
+pub(crate) struct TcpFlow(pub(super) Address, pub(super) u16, pub(super) Address, pub(super) u16);
 
 impl TcpFlow {
     pub(super) fn new(addresses: [Address; 2], ports: [u16; 2]) -> TcpFlow {
@@ -47,10 +47,15 @@ impl Stage<'_> {
             if is_released { self.sessions.find_segment(&flow, segment) } else { None }
         });
         let place = match found {
-            Some(place) if segment.syn && segment.acknowledgement.is_none() => {
+            Some(place) if !begins(segment) && self.sessions.session(place.session).handshake().is_some() => {
+                self.continue_handshake(place, flow, segment, seen);
+                return None;
+            }
+            Some(place) if segment.is_request() => {
                 // The ports are reused, unless it is a copy.
                 if !self.sessions.session(place.session).was_opened_by(place.end, segment) {
                     self.end_iwarp(place);
+                    self.handshake(flow, segment, seen);
                 }
                 return None;
             }
@@ -59,7 +64,10 @@ impl Stage<'_> {
                 self.begin_iwarp(flow, segment, seen)?
             }
             Some(place) => place,
-            None if !begins(segment) => return None,
+            None if !begins(segment) => {
+                self.handshake(flow, segment, seen);
+                return None;
+            }
             None if self.holds_newcomers() => {
                 self.hold(|record, dropped| Held::segment(record, dropped, flow, any_sound));
                 return Some((None, self.checksum(segment)));
@@ -89,7 +97,7 @@ impl Stage<'_> {
         if self.config.frame.verify_icrc { segment.checksum() } else { Checksum::Unverifiable }
     }
 
-    fn end_iwarp(&mut self, place: EndRef) {
+    pub(super) fn end_iwarp(&mut self, place: EndRef) {
         self.sessions.session(place.session).close_over_tcp();
         self.sessions.end(place.session, self.transactions, self.report);
     }
@@ -99,17 +107,26 @@ impl Stage<'_> {
         if !begins(segment) {
             return None;
         }
-        let addresses = [segment.source, segment.destination];
-        let session = self.sessions.add(addresses, seen.time, self.transactions, self.report);
+        if segment.payload.starts_with(&StartFrame::REQUEST) {
+            self.sessions.handshakes.listens(segment.destination, segment.ports[1]);
+        }
+        Some(self.add_iwarp(flow, segment.context, seen.time))
+    }
+
+    /// Adds a connection whose first end sends this flow.
+    pub(super) fn add_iwarp(&mut self, flow: TcpFlow, context: u32, now: Time) -> EndRef {
+        self.sessions.handshakes.remove(flow);
+        let TcpFlow(source, port, destination, other_port) = flow;
+        let session = self.sessions.add([source, destination], now, self.transactions, self.report);
         self.sessions.session(session).use_tcp(
-            segment.ports,
+            [port, other_port],
             self.config.frame.verify_icrc,
             self.config.report_framed,
         );
         let place = EndRef { session, end: End::First };
-        self.sessions.note_context(place, segment.context);
+        self.sessions.note_context(place, context);
         self.sessions.claim_tcp(flow, place);
-        Some(place)
+        place
     }
 }
 

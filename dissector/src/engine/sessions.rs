@@ -1,6 +1,7 @@
 //! The table of connections, and the pairing of half-flows.
 
 use super::ends::{EndRef, Ends};
+use super::handshakes::Handshakes;
 use super::iwarp::TcpFlow;
 use crate::connection::{ConnectionId, Contexts, Evidence, FlowKey, HostPairs, Origin, State};
 use crate::event::{Event, Eviction, Report};
@@ -47,6 +48,8 @@ pub(super) struct Sessions {
     host_pairs: HostPairs,
     /// Bytes held back by all connections.
     buffered: usize,
+    /// TCP handshakes without an answer.
+    pub(super) handshakes: Handshakes,
 }
 
 /// A cache of flows, found without hashing. It is emptied whenever a flow changes its place.
@@ -148,6 +151,7 @@ impl Sessions {
             + unpaired.sum::<usize>()
             + self.exchanges.footprint()
             + self.host_pairs.footprint()
+            + self.handshakes.footprint()
             + self.closed.len() * size_of::<(ConnectionId, u32, Time)>()
             + self.slight.len() * size_of::<(u32, u32)>()
     }

@@ -122,6 +122,11 @@ impl<'a> Segment<'a> {
         }
     }
 
+    /// Whether it is the SYN of a client.
+    pub(crate) fn is_request(&self) -> bool {
+        self.syn && self.acknowledgement.is_none()
+    }
+
     /// The traffic that it belongs to, by its ports and first bytes.
     pub fn traffic(&self) -> Option<Traffic> {
         Traffic::of(self.ports, self.payload)

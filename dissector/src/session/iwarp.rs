@@ -5,7 +5,7 @@ use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::{Event, InStream, Report};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection, Started};
-use crate::observation::{Announced, Closes, Closing, Meaning, Observed};
+use crate::observation::{Announced, Closes, Closing, Handshake, HandshakeStep, Meaning, Observed};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -31,6 +31,42 @@ impl Session {
             self.peers.requester = Some(listener.other());
             self.peers.speaks_rpc = Some(true);
             self.port = Some(NFS_PORT);
+        }
+    }
+
+    /// Notes the SYN of end `client`, with which the connection begins.
+    pub(crate) fn begin_with_syn(&mut self, client: End, sequence: u32) {
+        self.syn = Some(sequence);
+        self.state = State::Requested;
+        self.origin = Origin::Cm;
+        self.peers.requester = Some(client);
+        self.port = self.tcp_ports.map(|ports| ports[client.other()]);
+    }
+
+    /// The sequence number of the SYN, if the connection began with one and has no data yet.
+    pub(crate) fn handshake(&self) -> Option<u32> {
+        self.syn.filter(|_| self.ends.iter().all(|end| end.counts.packets == 0))
+    }
+
+    /// Handles a segment of the TCP handshake.
+    pub(crate) fn take_handshake(
+        &mut self,
+        from: End,
+        seen: Seen,
+        step: HandshakeStep,
+        transactions: &mut Transactions,
+        report: &mut Report<'_>,
+    ) {
+        self.span.1 = self.span.1.max(seen.time);
+        self.recent = true;
+        self.ends[from].first_frames.cm_message.get_or_insert(seen.frame);
+        if step == HandshakeStep::Reset {
+            self.state = State::Refused;
+            self.ends[from].first_frames.reject.get_or_insert(seen.frame);
+        }
+        transactions.number(&mut self.peers);
+        if transactions.observes() {
+            self.peers.observe(Observed::Handshake(Handshake { from, seen, step }), report);
         }
     }
 

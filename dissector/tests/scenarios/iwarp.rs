@@ -18,17 +18,17 @@ use rdmascope_wire::mpa::Crc;
 use std::net::Ipv4Addr;
 
 const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+pub(super) const SYN: u8 = 0x02;
+pub(super) const RST: u8 = 0x04;
+pub(super) const ACK: u8 = 0x10;
 
 /// Two hosts with one connection, and the capture: IPv4 packets, 1 us apart.
-struct Wire {
+pub(super) struct Wire {
     packets: Vec<(i64, Vec<u8>)>,
-    now: i64,
-    ports: [u16; 2],
+    pub(super) now: i64,
+    pub(super) ports: [u16; 2],
     /// The next sequence numbers.
-    next: [u32; 2],
+    pub(super) next: [u32; 2],
     /// The numbers of the next Sends.
     numbers: [u32; 2],
     /// The snap length.
@@ -72,19 +72,19 @@ fn seal(packet: &mut [u8], damage: u16) {
 }
 
 /// A start frame with the flags M, C, R, S.
-fn start(from: usize, flags: u8, revision: u8, data: &[u8]) -> Vec<u8> {
+pub(super) fn start(from: usize, flags: u8, revision: u8, data: &[u8]) -> Vec<u8> {
     let key = [b"MPA ID Req Frame", b"MPA ID Rep Frame"][from];
     [&key[..], &[flags, revision], &(data.len() as u16).to_be_bytes(), data].concat()
 }
 
 impl Wire {
-    fn new(ports: [u16; 2]) -> Wire {
+    pub(super) fn new(ports: [u16; 2]) -> Wire {
         let next = [0u32.wrapping_sub(30), 7_000];
         Wire { packets: Vec::new(), now: 0, ports, next, numbers: [1; 2], snap: usize::MAX, damage: 0 }
     }
 
     /// The state after both start frames, packets 1 and 2.
-    fn connected(ports: [u16; 2], private_data: [&[u8]; 2]) -> Wire {
+    pub(super) fn connected(ports: [u16; 2], private_data: [&[u8]; 2]) -> Wire {
         let mut wire = Wire::new(ports);
         wire.segment(CLIENT, ACK, &start(CLIENT, 0, 1, private_data[CLIENT]));
         wire.segment(SERVER, ACK, &start(SERVER, 0, 1, private_data[SERVER]));
@@ -92,7 +92,7 @@ impl Wire {
     }
 
     /// Sends the next segment of an end. It acknowledges everything that the other end has sent.
-    fn segment(&mut self, from: usize, flags: u8, payload: &[u8]) {
+    pub(super) fn segment(&mut self, from: usize, flags: u8, payload: &[u8]) {
         let to = 1 - from;
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
         packet[2..4].copy_from_slice(&(40 + payload.len() as u16).to_be_bytes());
@@ -195,7 +195,7 @@ impl Wire {
     }
 
     /// Runs the capture through an engine and returns its totals.
-    fn handle(&self, config: Config, take: &mut impl FnMut(Event<'_>)) -> Totals {
+    pub(super) fn handle(&self, config: Config, take: &mut impl FnMut(Event<'_>)) -> Totals {
         let mut engine = Engine::new(config);
         for (number, (time, packet)) in (1..).zip(&self.packets) {
             let record = Record {

@@ -17,6 +17,7 @@ mod direction;
 mod errors;
 mod exchange;
 mod flight;
+mod handshakes;
 mod iwarp;
 mod joining;
 mod known;

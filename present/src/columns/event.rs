@@ -18,10 +18,11 @@ static KINDS: Words = &[
     ),
     explained(
         "request-repeated",
-        "the client repeated its REQ, because it was not answered or because the answer was lost",
+        "the client repeated its REQ, or the SYN of an iWARP connection, because it was not answered or because \
+         the answer was lost",
     ),
-    explained("request-unanswered", "a REQ or an MPA Request was never answered"),
-    explained("rejected", "a REJ, or an MPA Reply with R set, refused the connection"),
+    explained("request-unanswered", "a REQ, an MPA Request or a SYN was never answered"),
+    explained("rejected", "a REJ, an MPA Reply with R set, or a RST in answer to a SYN refused the connection"),
     explained("disconnected", "the connection was closed, by a DREQ, FIN or RST"),
     explained(
         "service-lost",

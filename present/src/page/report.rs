@@ -2,12 +2,12 @@
 
 use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
-use crate::tables::connections::{CapturedAt, Known, StateName, carried_else};
+use crate::tables::connections::{CapturedAt, Known, carried_else};
 use crate::text::{Left, Maybe, Named, OtherTraffic, Style};
 use crate::words;
 use core::fmt::{self, Display};
 use rdmascope_analysis::ending::{Ending, FileEnd, FileEnding, Heading};
-use rdmascope_analysis::names::{FailureName, Invalidation};
+use rdmascope_analysis::names::{FailureName, Invalidation, StateName};
 use rdmascope_analysis::replies::Mechanism;
 use rdmascope_analysis::report::{Group, Harm, Report, Statement, Stats};
 use rdmascope_analysis::time::Rfc3339;
@@ -361,7 +361,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Wri
     if let Some(port) = connection.port {
         write!(out, ", port {port}")?;
     }
-    let state = StateName(connection.state);
+    let state = StateName(connection);
     let length = Duration(connection.last.since(connection.first));
     let [forward, backward] = connection.transactions.map(Number);
     writeln!(out, "\n       {state}; known from {}; seen for {length}", Known(connection))?;

@@ -1,24 +1,8 @@
 //! Properties of connections, in words.
 
-use crate::words;
 use core::fmt;
-use rdmascope_analysis::names::RejectReason;
 use rdmascope_analysis::units::Counted;
-use rdmascope_dissector::connection::{CapturePoint, Connection, Origin, State};
-
-/// The state of a connection as part of a sentence.
-pub struct StateName(pub State);
-
-impl fmt::Display for StateName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            State::Requested => f.write_str("requested, not answered"),
-            State::Refused => f.write_str("rejected by an MPA reply"),
-            State::Rejected(reason) => write!(f, "rejected, {}", RejectReason(reason)),
-            state => f.write_str(words::state(state)),
-        }
-    }
-}
+use rdmascope_dissector::connection::{CapturePoint, Connection, Origin};
 
 /// How a connection was found.
 pub struct Known<'a>(pub &'a Connection);
@@ -26,7 +10,11 @@ pub struct Known<'a>(pub &'a Connection);
 impl fmt::Display for Known<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let evidence = match self.0.origin {
-            Origin::Cm if self.0.is_iwarp => return f.write_str("its MPA start frames"),
+            Origin::Cm if self.0.is_iwarp => {
+                let has_start = [&self.0.requester, &self.0.responder].map(|end| end.start.is_some());
+                let how = if has_start == [false; 2] { "its SYN" } else { "its MPA start frames" };
+                return f.write_str(how);
+            }
             Origin::Inferred(_) if self.0.is_iwarp => {
                 return f.write_str("its traffic: it was open before the capture");
             }

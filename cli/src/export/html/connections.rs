@@ -2,9 +2,9 @@
 
 use super::values::{bytes, duration, number};
 use maud::{Markup, html};
-use rdmascope_analysis::names::Invalidation;
+use rdmascope_analysis::names::{Invalidation, StateName};
 use rdmascope_dissector::connection::{Connection, Endpoint};
-use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carried_else};
+use rdmascope_present::tables::connections::{CapturedAt, Known, carried_else};
 use rdmascope_present::text::{Maybe, Named};
 
 /// The rows about an end of a connection.
@@ -35,7 +35,7 @@ pub(super) fn article(connection: &Connection) -> Markup {
             }
             dl class="facts" {
                 (row("state", html! {
-                    (StateName(connection.state)) "; known from " (Known(connection))
+                    (StateName(connection)) "; known from " (Known(connection))
                     "; seen for " (duration(connection.last.since(connection.first)))
                     @if !connection.roles_known { "; opening end unknown" }
                 }))

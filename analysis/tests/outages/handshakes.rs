@@ -1,0 +1,84 @@
+//! SYNs of iWARP clients that the server refuses, or does not answer.
+
+use super::{Kind, SECOND, assert_times, only};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
+
+/// The sample iwarp-reconnect: the server closes connection 1 (frame 71) and refuses a SYN (frames 76
+/// and 77). The client asks again 3 s later. `change` changes the packets between the close and the
+/// next connection.
+fn refused_syn(change: impl Fn(&mut Vec<Packet>)) -> Capture {
+    let mut capture = samples::capture("iwarp-reconnect");
+    let later = capture.packets.split_off(77);
+    let mut between = capture.packets.split_off(75);
+    change(&mut between);
+    capture.packets.extend(between);
+    let time = capture.packets.last().expect("it has packets").time;
+    let shift = (time - later[0].time + 3 * SECOND).max(0);
+    capture.packets.extend(later.into_iter().map(|packet| Packet { time: packet.time + shift, ..packet }));
+    capture
+}
+
+/// Adds a copy of a segment at the end, this long after the last one.
+fn later(packets: &mut Vec<Packet>, index: usize, wait: i64) {
+    let time = packets.last().expect("it has packets").time + wait;
+    packets.push(Packet { time, ..packets[index].clone() });
+}
+
+/// A client whose TCP connections the server refuses has no service.
+#[test]
+fn refused_syns_are_an_outage() {
+    let capture = refused_syn(|between| {
+        for _ in 0..5 {
+            later(between, 0, 3 * SECOND);
+            later(between, 1, SECOND / 1000);
+        }
+    });
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_times(&capture, &lost, (2.096, 18.275));
+    assert_eq!(
+        lost.text,
+        "no reply for 18.3s: connection 1 was closed by the server, 6 requests rejected by the server, the next \
+         reply came on connection 8"
+    );
+}
+
+/// The same for one whose SYNs have no answer.
+#[test]
+fn unanswered_syns_are_an_outage() {
+    let unanswered = |between: &mut Vec<Packet>| {
+        between.truncate(1);
+        [1, 2, 4, 8].into_iter().for_each(|wait| later(between, 0, wait * SECOND));
+    };
+    let capture = refused_syn(unanswered);
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!(
+        lost.text,
+        "no reply for 18.3s: connection 1 was closed by the server, 1 request never answered, the next reply came \
+         on connection 3"
+    );
+    let unanswered_request = only(&capture, Kind::RequestUnanswered);
+    assert_eq!(unanswered_request.text, "client sent its SYN 5 times in 15s, never answered");
+    // The client is never served: its first connection is asked for in vain.
+    let mut never = capture;
+    never.packets.drain(..75);
+    never.packets.truncate(5);
+    let mut last = never.packets[0].clone();
+    last.time = never.packets[4].time + 2 * SECOND;
+    last.data.truncate(34);
+    never.packets.push(last);
+    let lost = only(&never, Kind::ServiceLost);
+    assert_eq!(lost.text, "no connection for 17s, until the capture ends: 1 request never answered");
+}
+
+/// A client that asks long after the server closed its connection had no work.
+#[test]
+fn a_refused_syn_of_an_idle_client_is_an_outage_from_then_on() {
+    let capture = refused_syn(|between| {
+        for packet in between {
+            packet.time += 20 * SECOND;
+        }
+    });
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_times(&capture, &lost, (22.297, 3.069));
+}
