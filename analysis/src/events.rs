@@ -13,6 +13,7 @@ mod history;
 mod known;
 mod listing;
 mod outages;
+mod setup;
 mod state;
 
 pub use gather::{Events, Open};
@@ -25,6 +26,9 @@ use rdmascope_dissector::transaction::{Outcome, Transaction};
 /// The shortest silence that counts as lost service, in nanoseconds. Shorter pauses occur between
 /// bursts.
 pub const SILENCE: u64 = 1_000_000_000;
+
+/// A REQ or other packet within this time after itself was captured twice, in nanoseconds.
+const TWICE: u64 = 1_000_000;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

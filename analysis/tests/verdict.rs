@@ -1,10 +1,12 @@
 //! The statements that lead a report, the waits of calls without a reply, and faults of the capture's clock.
 
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::events::{Cause, Kind, SessionEvent};
 use rdmascope_analysis::filter::TransactionFilter;
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_analysis::report::{Harm, Report, Statement};
+use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
@@ -237,4 +239,28 @@ fn an_end_without_icrcs_is_one_problem() {
     }
     let names = names(&capture);
     assert!(names.contains(&"spoiled-end") && !names.contains(&"bad-icrc"), "{names:?}");
+}
+
+/// Outages of a connection that follow each other are one time without service. Calls that waited in
+/// both count once.
+#[test]
+fn calls_of_adjacent_outages_count_once() {
+    let outage = |connection: u32, from: i64, count: u64| SessionEvent {
+        time: Time(from * SECOND),
+        kind: Kind::ServiceLost,
+        connection: ConnectionId(connection),
+        other: None,
+        through: Vec::new(),
+        by_requester: None,
+        cause: Some(Cause::NoReply),
+        duration: Some(5 * SECOND.unsigned_abs()),
+        count,
+        frames: [Some(1), Some(2)],
+        text: String::new(),
+    };
+    let (report, ending, _) = report(&samples::capture("nfs3-basic"));
+    let events = [outage(1, 10, 12), outage(1, 15, 11), outage(2, 15, 3)];
+    let verdict = report.verdict_now(&ending, &events, &[], 0);
+    let text = &verdict[0].text;
+    assert!(text.ends_with("15 calls waited"), "{text}");
 }

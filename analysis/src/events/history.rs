@@ -1,13 +1,13 @@
 //! The facts kept about one connection. Lists are bounded.
 
-use super::SILENCE;
 use super::arrival::{Arrivals, Late};
 use super::facts::{Burst, Call, Closed, Exhaustion, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
-use crate::names::Rejecting;
+use super::setup::Setup;
+use super::{SILENCE, TWICE};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{
-    Announced, Closes, Closing, Handshake, HandshakeStep, Kind, Meaning, Missing, Refused, Repeated, Sent,
+    Announced, Closes, Closing, Handshake, Kind, Missing, Refused, Repeated, Sent,
 };
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
@@ -39,21 +39,8 @@ pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
 /// The facts kept about a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    /// The packets that requested it.
-    pub(super) requests: Option<Run>,
-    /// For iWARP: the TCP sequence number that the client expected next when it sent the request.
-    expects: Option<Position>,
-    /// Whether the requester gave up because no answer came.
-    pub(super) has_given_up: bool,
-    /// The packet that accepted it.
-    pub(super) reply: Option<Seen>,
-    /// Whether that packet was repeated.
-    pub(super) accepted_again: bool,
-    pub(super) ready: Option<Seen>,
-    /// The packet that rejected it, whether the requester sent that packet, and the message.
-    pub(super) rejected: Option<(Seen, bool, Rejecting)>,
-    /// The latest segment of its TCP handshake, if an attempt of the client failed.
-    pub(super) handshake: Option<Handshake>,
+    /// How it was made, or why it was not.
+    pub(super) setup: Setup,
     /// The first DREQ, FIN or RST and its sender. A DREP counts as a DREQ of the other end.
     pub(super) disconnected: Option<Closed>,
     pub(super) first_reply: Option<Seen>,
@@ -113,9 +100,6 @@ const MOST: usize = 128;
 /// The number of transmissions of a packet. If more are not acknowledged, none arrived.
 pub(super) const RETRIES: u64 = 3;
 
-/// A REQ or other packet within this time after itself was captured twice, in nanoseconds.
-const TWICE: u64 = 1_000_000;
-
 impl History {
     /// The most calls without a reply that are kept.
     pub(super) const MOST_WAITING: usize = MOST;
@@ -135,54 +119,26 @@ impl History {
 
     /// Takes a packet that requests, accepts or rejects the connection.
     pub(super) fn announced(&mut self, announced: &Announced<'_>) {
-        let Announced { from, seen, meaning, .. } = *announced;
-        self.latest = seen.time;
-        match meaning {
-            Meaning::Asks => {
-                self.expects = announced.expects;
-                let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) <= TWICE);
-                // A SYN is the request already.
-                if !twice && self.handshake.is_none() {
-                    Run::add(&mut self.requests, seen);
-                }
-            }
-            Meaning::Accepts => {
-                let first = *self.reply.get_or_insert(seen);
-                self.accepted_again |= seen.time.since(first.time) > TWICE;
-            }
-            Meaning::GivesUp => self.has_given_up = true,
-            Meaning::Rejects(reason) => {
-                let data = announced.private_data.first_chunk().copied().unwrap_or_default();
-                let message = reason.map_or(Rejecting::MpaReply, |reason| Rejecting::Rej(reason, data));
-                self.rejected.get_or_insert((seen, from == self.requester, message));
-            }
-        }
+        self.latest = announced.seen.time;
+        self.setup.announced(announced, self.requester);
     }
 
     /// Takes a segment of the TCP handshake.
     pub(super) fn handshake(&mut self, handshake: &Handshake) {
-        let Handshake { from, seen, step } = *handshake;
-        self.latest = seen.time;
-        self.handshake = Some(*handshake);
-        match step {
-            HandshakeStep::Syn => Run::add(&mut self.requests, seen),
-            HandshakeStep::SynAck => {}
-            HandshakeStep::Reset => {
-                self.rejected.get_or_insert((seen, from == self.requester, Rejecting::Reset));
-            }
-        }
+        self.latest = handshake.seen.time;
+        self.setup.handshake(handshake, self.requester);
     }
 
     /// The latest segment of its TCP handshake, if the capture has nothing else of it.
     pub(super) fn only_handshake(&self) -> Option<Handshake> {
-        self.handshake.filter(|_| self.expects.is_none() && self.first_used.is_none())
+        self.setup.handshake.filter(|_| self.setup.expects.is_none() && self.first_used.is_none())
     }
 
     /// Takes a CM message.
     pub(super) fn message(&mut self, from: End, seen: Seen, message: &cm::Message<'_>) {
         self.latest = seen.time;
         match message {
-            cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
+            cm::Message::ReadyToUse(_) => _ = self.setup.ready.get_or_insert(seen),
             cm::Message::DisconnectRequest(_) => self.disconnect_request(from, seen),
             // A DREP answers a DREQ of the other end.
             cm::Message::DisconnectReply(_) => {
@@ -209,7 +165,7 @@ impl History {
         let Closes { from, seen, how, .. } = *closes;
         self.latest = seen.time;
         let by_requester = self.roles_known.then_some(from == self.requester);
-        let shows_silence = closes.shows_silence(self.requester, self.expects);
+        let shows_silence = closes.shows_silence(self.requester, self.setup.expects);
         self.disconnected.get_or_insert(Closed { seen, by_requester, how, shows_silence });
     }
 
@@ -653,9 +609,9 @@ impl History {
     /// Whether it is over, or both ends know that it was made. Until then, requests and answers may be
     /// repeated.
     pub(super) fn is_settled(&self) -> bool {
-        let is_made = self.ready.or(self.first_reply).is_some() || self.first_used.is_some();
+        let is_made = self.setup.ready.or(self.first_reply).is_some() || self.first_used.is_some();
         // An MPA Reply arrives, or TCP repeats it.
-        let is_answered = self.expects.is_some() && self.reply.is_some();
+        let is_answered = self.setup.expects.is_some() && self.setup.reply.is_some();
         self.summary.is_some() || is_made || is_answered
     }
 

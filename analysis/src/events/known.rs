@@ -99,26 +99,25 @@ impl Known<'_> {
     /// Whether the responder repeated its REP, because the requester neither confirmed it nor used the
     /// connection.
     pub(super) fn is_unconfirmed(&self) -> bool {
-        let History { accepted_again, ready, first_used, .. } = &*self.history;
-        let has_rejected = self.rejected_by().is_some();
-        *accepted_again
-            && !has_rejected
-            && ready.is_none()
+        let History { setup, first_used, .. } = &*self.history;
+        setup.accepted_again
+            && setup.rejected.is_none()
+            && setup.ready.is_none()
             && first_used.is_none()
             && !self.summary.captured_ends[0]
     }
 
     /// The end that rejected it: `true` for the requester, which rejects a REP.
     pub(super) fn rejected_by(&self) -> Option<bool> {
-        self.history.rejected.map(|(_, by_requester, ..)| by_requester)
+        self.history.setup.rejected.map(|(_, by_requester, ..)| by_requester)
     }
 
     /// Whether its requests were never answered. `request_times` are the times of all requests
     /// between its ends, and `end` is the end of the capture.
     pub(super) fn has_unanswered_requests(&self, request_times: &[(Time, usize)], end: Time) -> bool {
         let Known { history, summary, .. } = self;
-        let Some(run) = history.requests else { return false };
-        if summary.state != State::Requested || history.reply.is_some() {
+        let Some(run) = history.setup.requests else { return false };
+        if summary.state != State::Requested || history.setup.reply.is_some() {
             return false;
         }
         if let Some(handshake) = history.only_handshake() {
@@ -132,13 +131,13 @@ impl Known<'_> {
             (true, None) => {
                 is_captured && !history.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
             }
-            (false, _) if history.has_given_up => true,
+            (false, _) if history.setup.has_given_up => true,
             (false, _) => {
                 let next = request_times.partition_point(|(time, _)| *time <= run.last.time);
                 let next = request_times.get(next).map(|(time, _)| *time);
                 // A client that received an answer confirms or rejects it.
                 let asks_again = next.is_some_and(|next| next.since(run.last.time) <= RECONNECT);
-                let is_vain = history.ready.is_none() && (asks_again || run.count > RETRIES);
+                let is_vain = history.setup.ready.is_none() && (asks_again || run.count > RETRIES);
                 is_vain || is_captured && (run.count > 1 || next.is_some())
             }
         }
@@ -272,7 +271,7 @@ pub(super) fn link(known: &mut [Known<'_>]) -> Requests {
         }
         let one = &known[index];
         let ends = one.ends();
-        if let Some(run) = one.history.requests {
+        if let Some(run) = one.history.setup.requests {
             requests.entry(ends).or_default().extend([(run.first.time, index), (run.last.time, index)]);
         }
         if !one.was_established() {

@@ -227,8 +227,8 @@ fn established(
     report: &mut dyn FnMut(SessionEvent),
 ) {
     let Known { history, summary, .. } = one;
-    let begun = history.requests.map(|run| run.first);
-    if let Some((seen, by_requester, message)) = history.rejected {
+    let begun = history.setup.requests.map(|run| run.first);
+    if let Some((seen, by_requester, message)) = history.setup.rejected {
         report(SessionEvent {
             by_requester: Some(by_requester),
             duration: begun.map(|begun| seen.time.since(begun.time)),
@@ -244,8 +244,8 @@ fn established(
             )
         });
     }
-    if let Some(run) = history.requests.filter(|_| history.is_settled()) {
-        let is_alone = summary.state == State::Requested && history.reply.is_none();
+    if let Some(run) = history.setup.requests.filter(|_| history.is_settled()) {
+        let is_alone = summary.state == State::Requested && history.setup.reply.is_none();
         let kind = match is_alone {
             true if one.has_unanswered_requests(request_times, end) => Some(Kind::RequestUnanswered),
             false if run.count > 1 => Some(Kind::RequestRepeated),
@@ -256,14 +256,14 @@ fn established(
                 1 => "once".to_owned(),
                 count => format!("{count} times in {}", Duration(run.length())),
             };
-            let is_answered_before = history.reply.is_some_and(|reply| reply.frame < run.last.frame);
+            let is_answered_before = history.setup.reply.is_some_and(|reply| reply.frame < run.last.frame);
             let then = match () {
                 () if is_alone => "never answered",
                 // The answers, or the client's packets that follow them, were lost.
                 () if is_answered_before => "answered before the last one",
                 () => "then answered",
             };
-            let request = match (summary.is_iwarp, history.handshake) {
+            let request = match (summary.is_iwarp, history.setup.handshake) {
                 (false, _) => "REQ",
                 (true, None) => "MPA Request",
                 (true, Some(_)) => "SYN",
@@ -272,7 +272,7 @@ fn established(
             report(event_of_run(run, true, kind, text));
         }
     }
-    let made = history.ready.or(history.reply);
+    let made = history.setup.ready.or(history.setup.reply);
     if one.was_established()
         && history.is_settled()
         && let Some(first) = begun.or(made)
@@ -296,7 +296,7 @@ fn established(
     };
     match history.disconnected {
         // The end that rejects a connection over TCP also closes it.
-        Some(_) if history.rejected.is_some() => {}
+        Some(_) if history.setup.rejected.is_some() => {}
         Some(Closed { seen, by_requester, how, .. }) => report(SessionEvent {
             by_requester,
             frames: [Some(seen.frame), Some(seen.frame)],

@@ -83,7 +83,7 @@ pub(super) fn report(
         if has_failed(one, requests, reached.time) {
             failed.entry(one.ends()).or_default().push(index);
         }
-        let made_at = one.history.reply.or(one.history.first_reply).filter(|_| one.was_established());
+        let made_at = one.history.setup.reply.or(one.history.first_reply).filter(|_| one.was_established());
         if let Some(seen) = made_at.or(one.accepted_unseen()) {
             made.entry(one.ends()).or_default().push((index, seen));
         }
@@ -126,7 +126,7 @@ fn vain(known: &[Known<'_>], requests: &Requests) -> HashMap<Ends, Vec<Time>, Fi
 
 /// Whether the capture shows how a connection was made.
 fn has_start(one: &Known<'_>) -> bool {
-    one.history.requests.is_some() || one.history.reply.is_some()
+    one.history.setup.requests.is_some() || one.history.setup.reply.is_some()
 }
 
 fn by_frame((seen, _): &(Seen, usize)) -> u64 {
@@ -218,7 +218,7 @@ impl Story<'_> {
         if !one.history.lacked(one.responder()) {
             return Some(Until::Reply(reply, at));
         }
-        let made = one.history.reply.filter(|_| one.before.is_some())?;
+        let made = one.history.setup.reply.filter(|_| one.before.is_some())?;
         Some(Until::Made(made, at))
     }
 
@@ -267,7 +267,7 @@ impl Story<'_> {
     /// A client that waits repeats its calls, even if the capture has none of its requests meanwhile.
     fn gave_up(&self, wait: &Wait, one: &Known<'_>, next: &Known<'_>) -> Option<Time> {
         let ended_at = one.ended_at()?;
-        let back = next.history.requests.map_or(next.summary.first, |run| run.first.time);
+        let back = next.history.setup.requests.map_or(next.summary.first, |run| run.first.time);
         let failed = self.failed_during(wait, back);
         let asked = failed.iter().map(|at| self.known[*at].summary.last).fold(ended_at, Time::max);
         (back.since(asked) > RECONNECT && next.repeats(one).next().is_none()).then_some(asked)
@@ -344,7 +344,7 @@ impl Story<'_> {
     /// The first REQ for another connection after one ended: for the one that followed it, or for one
     /// that was never made. Other connections between the same ends may be those of another mount.
     fn next_request(&self, one: &Known<'_>, ended_at: Time) -> Option<Time> {
-        let followed = one.after.and_then(|after| self.known[after].history.requests);
+        let followed = one.after.and_then(|after| self.known[after].history.setup.requests);
         let followed = followed.map(|run| run.first.time.min(run.last.time));
         let vain = self.vain.get(&one.ends()).map_or(&[][..], Vec::as_slice);
         let next = vain.get(vain.partition_point(|time| *time < ended_at)).copied();
@@ -374,7 +374,7 @@ impl Story<'_> {
         };
         for at in indexes {
             let one = &self.known[*at];
-            let Some(run) = one.history.requests else { continue };
+            let Some(run) = one.history.setup.requests else { continue };
             if is_covered(run.first.time) {
                 continue;
             }

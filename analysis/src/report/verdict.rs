@@ -8,7 +8,7 @@ use crate::units::{Counted, Number, Spoken};
 use core::cmp::Reverse;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::record::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The harm of a problem to the user, the greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,6 +205,16 @@ impl<'a> Outage<'a> {
         all.len() as u64
     }
 
+    /// The number of calls that waited. On one connection, a later event may be about the same calls.
+    fn calls(&self) -> u64 {
+        let mut most: BTreeMap<ConnectionId, u64> = BTreeMap::new();
+        for event in &self.events {
+            let calls = most.entry(event.connection).or_default();
+            *calls = event.count.max(*calls);
+        }
+        most.values().sum()
+    }
+
     /// Who ended the service, if all connections lost it in the same way.
     fn cause(&self, reach: Reach) -> Option<String> {
         let cause = self.events[0].cause?;
@@ -214,13 +224,12 @@ impl<'a> Outage<'a> {
         let connections = self.connections();
         let pronoun = if connections == 1 { "it" } else { "them" };
         let calls = || {
-            let calls = self.events.iter().map(|event| event.count).sum();
             let outcome = match self.events.iter().any(|event| event.frames[1].is_none()) {
                 true if reach.is_live => "without a reply",
                 true => "had no reply",
                 false => "waited",
             };
-            format!("{} {outcome}", Counted(calls, "call"))
+            format!("{} {outcome}", Counted(self.calls(), "call"))
         };
         Some(match cause {
             Cause::ClosedBy(true) => format!("the client closed {pronoun}"),

@@ -56,9 +56,15 @@ impl Sessions {
         let continues = |place: EndRef| {
             self.get(place.session).is_some_and(|session| session.continues_stream(place.end, segment))
         };
-        let place = if segment.is_request() {
-            // It belongs to no connection yet, or it ends one.
-            self.tcp.all(flow).find(|place| self.contexts(*place).has(segment.context))?
+        let place = if segment.syn {
+            // It belongs to no connection yet, or ends one; or it answers the SYN of one.
+            let answers = |place: EndRef| {
+                !segment.is_request()
+                    && self.contexts(place.other()).has(segment.context)
+                    && self.get(place.session).is_some_and(|session| session.handshake().is_some())
+            };
+            let is_it = |place: &EndRef| self.contexts(*place).has(segment.context) || answers(*place);
+            self.tcp.all(flow).find(is_it)?
         } else {
             self.choose(self.tcp.all(flow), segment.context, continues)?
         };

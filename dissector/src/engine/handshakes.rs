@@ -25,8 +25,8 @@ pub(super) struct Handshakes {
     failed: VecDeque<Attempt>,
 }
 
-/// A client, the address of the server, and its port.
-type Attempt = (Address, Address, u16);
+/// A client, the address and the port of the server, and the context.
+type Attempt = (Address, Address, u16, u32);
 
 /// A SYN without an answer.
 #[derive(Clone, Copy, Debug)]
@@ -56,14 +56,13 @@ impl Handshakes {
         port == NFS_PORT || self.listeners.contains(&(address, port))
     }
 
-    /// The SYN of a flow.
-    fn find(&self, flow: TcpFlow) -> Option<Syn> {
-        self.syns.iter().find(|syn| syn.flow == flow).copied()
+    fn find(&self, is_it: impl Fn(&Syn) -> bool) -> Option<Syn> {
+        self.syns.iter().find(|syn| is_it(syn)).copied()
     }
 
     /// Forgets the SYN of a flow.
-    pub(super) fn remove(&mut self, flow: TcpFlow) {
-        self.syns.retain(|syn| syn.flow != flow);
+    pub(super) fn remove(&mut self, flow: TcpFlow, context: u32) {
+        self.syns.retain(|syn| !syn.is_of(flow, context));
     }
 
     /// Bytes of memory on the heap that a clone uses.
@@ -82,9 +81,13 @@ fn push<T>(list: &mut VecDeque<T>, entry: T) {
 }
 
 impl Syn {
+    fn is_of(&self, flow: TcpFlow, context: u32) -> bool {
+        self.flow == flow && self.context == context
+    }
+
     fn attempt(&self) -> Attempt {
         let TcpFlow(client, _, server, port) = self.flow;
-        (client, server, port)
+        (client, server, port, self.context)
     }
 
     /// Whether a SYN follows so soon that this one may still be answered.
@@ -112,27 +115,27 @@ impl Stage<'_> {
 
     /// Handles a SYN.
     fn request(&mut self, flow: TcpFlow, segment: &Segment<'_>, seen: Seen) {
-        let is_crowded = self.holds_newcomers();
         let handshakes = &mut self.sessions.handshakes;
-        if is_crowded || !handshakes.is_listener(segment.destination, segment.ports[1]) {
+        if !handshakes.is_listener(segment.destination, segment.ports[1]) {
             return;
         }
         let Segment { context, sequence, .. } = *segment;
         let syn = Syn { flow, context, sequence, seen };
-        match handshakes.find(flow).filter(|earlier| earlier.sequence == sequence) {
+        let is_same = |earlier: &Syn| earlier.is_of(flow, context) && earlier.sequence == sequence;
+        match handshakes.find(is_same) {
             Some(earlier) if earlier.is_just_before(&syn) => {}
             Some(earlier) => {
-                handshakes.remove(flow);
+                handshakes.remove(flow, context);
                 let client = self.fail(&earlier);
                 self.take_handshake(client, seen, HandshakeStep::Syn);
             }
             None => {
-                handshakes.remove(flow);
-                let others = handshakes.syns.iter().filter(|it| it.attempt() == syn.attempt());
-                let earlier = others.copied().find(|earlier| !earlier.is_just_before(&syn));
+                handshakes.remove(flow, context);
+                let is_earlier = |it: &Syn| it.attempt() == syn.attempt() && !it.is_just_before(&syn);
+                let earlier = handshakes.find(is_earlier);
                 push(&mut handshakes.syns, syn);
                 if let Some(earlier) = earlier {
-                    self.sessions.handshakes.remove(earlier.flow);
+                    self.sessions.handshakes.remove(earlier.flow, earlier.context);
                     self.fail(&earlier);
                 }
             }
@@ -142,12 +145,12 @@ impl Stage<'_> {
     /// Handles a segment that may answer a SYN, or that the client sends after the answer.
     fn answer(&mut self, flow: TcpFlow, segment: &Segment<'_>, seen: Seen) {
         let handshakes = &mut self.sessions.handshakes;
-        let Some(syn) = handshakes.find(flow).or_else(|| handshakes.find(flow.reversed())) else { return };
+        let is_answered = |syn: &Syn| {
+            syn.is_of(flow, segment.context) || syn.flow == flow.reversed() && answers(segment, syn.sequence)
+        };
+        let Some(syn) = handshakes.find(is_answered) else { return };
         let is_client = syn.flow == flow;
-        if !is_client && !answers(segment, syn.sequence) {
-            return;
-        }
-        handshakes.remove(syn.flow);
+        handshakes.remove(syn.flow, syn.context);
         if !is_client && segment.rst {
             let client = self.fail(&syn);
             self.take_handshake(client.other(), seen, HandshakeStep::Reset);

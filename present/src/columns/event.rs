@@ -22,7 +22,10 @@ static KINDS: Words = &[
          the answer was lost",
     ),
     explained("request-unanswered", "a REQ, an MPA Request or a SYN was never answered"),
-    explained("rejected", "a REJ, an MPA Reply with R set, or a RST in answer to a SYN refused the connection"),
+    explained(
+        "rejected",
+        "a REJ, an MPA Reply with R set, or a RST in answer to a SYN refused the connection",
+    ),
     explained("disconnected", "the connection was closed, by a DREQ, FIN or RST"),
     explained(
         "service-lost",
