@@ -155,6 +155,8 @@ pub enum Cause {
     Unanswered,
     /// The requester never confirmed that the connection was accepted.
     Unconfirmed,
+    /// The request for the connection was answered late.
+    AnsweredLate,
 }
 
 impl Cause {

@@ -162,8 +162,9 @@ impl Tally {
         let ends = [&connection.requester, &connection.responder];
         self.connections += 1;
         self.foreign += u64::from(connection.is_foreign);
-        let is_unread = connection.transactions == [0, 0]
-            && (connection.origin != Origin::Cm || ends.iter().any(|end| end.sent.sends > 0));
+        let has_only_handshake = connection.is_iwarp && ends.iter().all(|end| end.sent.packets == 0);
+        let may_have_messages = connection.origin != Origin::Cm || ends.iter().any(|end| end.sent.sends > 0);
+        let is_unread = connection.transactions == [0, 0] && (may_have_messages || has_only_handshake);
         self.unread += u64::from(is_unread && !connection.is_foreign);
         self.inferred += u64::from(connection.origin != Origin::Cm);
         self.snooped += u64::from(connection.origin == Origin::Snoop);

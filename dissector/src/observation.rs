@@ -322,8 +322,8 @@ pub struct Handshake {
 pub enum HandshakeStep {
     /// Asks for the connection.
     Syn,
-    /// Accepts it.
-    SynAck,
+    /// Confirms the answer: the client has it.
+    Ack,
     /// A RST that refuses it.
     Reset,
 }

@@ -27,6 +27,7 @@ use alloc::boxed::Box;
 use core::net::IpAddr;
 use delivery::{hand_up, observe_fault};
 pub(crate) use hint::Hint;
+use iwarp::Handshake;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{Bth, Opcode};
 use rdmascope_wire::cm::CommunicationId;
@@ -73,8 +74,8 @@ pub(crate) struct Session {
     dropped: u64,
     /// The TCP port of each end, for iWARP.
     pub tcp_ports: Option<[u16; 2]>,
-    /// For iWARP: the sequence number of the SYN, if the connection began with one.
-    syn: Option<u32>,
+    /// For iWARP: the handshake, if the connection began with a SYN.
+    handshake: Option<Handshake>,
     /// For iWARP: whether the streams ended or the ports were reused.
     over: bool,
     /// The kernel's report of it, for the half-flow that was seen first, until the second has a
@@ -164,7 +165,7 @@ impl Session {
             buffered: 0,
             dropped,
             tcp_ports: None,
-            syn: None,
+            handshake: None,
             over: false,
             hint: None,
         }

@@ -107,6 +107,15 @@ impl Known<'_> {
             && !self.summary.captured_ends[0]
     }
 
+    /// The message that requested it.
+    pub(super) fn request_name(&self) -> &'static str {
+        match (self.summary.is_iwarp, self.history.setup.handshake) {
+            (false, _) => "REQ",
+            (true, None) => "MPA Request",
+            (true, Some(_)) => "SYN",
+        }
+    }
+
     /// The end that rejected it: `true` for the requester, which rejects a REP.
     pub(super) fn rejected_by(&self) -> Option<bool> {
         self.history.setup.rejected.map(|(_, by_requester, ..)| by_requester)
@@ -122,7 +131,7 @@ impl Known<'_> {
         }
         if let Some(handshake) = history.only_handshake() {
             // The client repeats its SYN until it has an answer.
-            return handshake.step == HandshakeStep::Syn && end.since(run.last.time) >= SILENCE;
+            return handshake.step == HandshakeStep::Syn && run.count > 1;
         }
         let is_captured = history.captured_hosts[self.responder()];
         match (summary.is_iwarp, history.disconnected) {
@@ -203,9 +212,10 @@ impl Known<'_> {
         }
     }
 
-    /// The SYN-ACK of a connection of which the capture has nothing else: it may lack the data.
+    /// The packet by which the client confirmed a connection of which the capture has nothing else: it may
+    /// lack the data.
     pub(super) fn accepted_unseen(&self) -> Option<Seen> {
-        let handshake = self.history.only_handshake().filter(|it| it.step == HandshakeStep::SynAck)?;
+        let handshake = self.history.only_handshake().filter(|it| it.step == HandshakeStep::Ack)?;
         Some(handshake.seen)
     }
 

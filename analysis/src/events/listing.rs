@@ -263,12 +263,7 @@ fn established(
                 () if is_answered_before => "answered before the last one",
                 () => "then answered",
             };
-            let request = match (summary.is_iwarp, history.setup.handshake) {
-                (false, _) => "REQ",
-                (true, None) => "MPA Request",
-                (true, Some(_)) => "SYN",
-            };
-            let text = format!("client sent its {request} {times}, {then}");
+            let text = format!("client sent its {} {times}, {then}", one.request_name());
             report(event_of_run(run, true, kind, text));
         }
     }

@@ -1,20 +1,19 @@
 //! Times without service: from the first call or connection request that waits to the next reply, on
 //! the connection or on one that follows it, or to the end of the capture.
 
+mod words;
+
 use super::facts::{Call, Closed};
 use super::history::History;
-use super::known::{AT_ONCE, Ends, Known, RECONNECT, Reached, Requests, end_name, event};
+use super::known::{AT_ONCE, Ends, Known, RECONNECT, Reached, Requests, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
-use crate::units::{Counted, Duration};
+use crate::units::Duration;
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_wire::Xid;
 use std::cell::OnceCell;
 use std::collections::HashMap;
-
-/// The most connections that a text lists.
-const MOST_NAMED: usize = 8;
+use words::answered_late;
 
 /// A wait for service that no reply has ended so far.
 #[derive(Clone, Debug)]
@@ -44,6 +43,14 @@ enum Until {
 }
 
 impl Until {
+    /// The index of the connection that ended it.
+    fn connection(self) -> Option<usize> {
+        match self {
+            Until::Reply(_, at) | Until::Made(_, at) => Some(at),
+            Until::Reached(_) => None,
+        }
+    }
+
     fn time(self) -> Time {
         match self {
             Until::Reply(seen, _) | Until::Made(seen, _) => seen.time,
@@ -83,7 +90,9 @@ pub(super) fn report(
         if has_failed(one, requests, reached.time) {
             failed.entry(one.ends()).or_default().push(index);
         }
-        let made_at = one.history.setup.reply.or(one.history.first_reply).filter(|_| one.was_established());
+        let used = one.history.first_used.map(|(seen, _)| seen);
+        let made_at = one.history.setup.reply.or(one.history.first_reply).or(used);
+        let made_at = made_at.filter(|_| one.was_established());
         if let Some(seen) = made_at.or(one.accepted_unseen()) {
             made.entry(one.ends()).or_default().push((index, seen));
         }
@@ -103,8 +112,7 @@ pub(super) fn report(
         known.iter().enumerate().filter(|(_, one)| one.before.is_none() && one.was_established())
     {
         story.chain(index, &mut |event| {
-            let end = event.time.plus(event.duration.unwrap_or(0));
-            covered.entry(one.ends()).or_default().push((event.time, end));
+            covered.entry(one.ends()).or_default().push(span(&event));
             report(event);
         });
     }
@@ -112,9 +120,21 @@ pub(super) fn report(
     attempts.sort_unstable_by_key(|(_, indexes)| indexes[0]);
     // Times of requests cannot be compared with each other if the clock stepped back.
     for (ends, indexes) in attempts.into_iter().filter(|_| reached.steps == 0) {
-        let covered = covered.get(ends).map_or(&[][..], Vec::as_slice);
-        story.never_made(indexes, covered, report);
+        let covered = covered.entry(*ends).or_default();
+        let mut found = Vec::new();
+        story.never_made(indexes, covered, &mut |event| found.push(event));
+        covered.extend(found.iter().map(span));
+        found.into_iter().for_each(&mut *report);
     }
+    for one in known.iter().filter(|one| one.before.is_none() && reached.steps == 0) {
+        let covered = covered.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        story.made_late(one, covered, report);
+    }
+}
+
+/// The time at which an event began, and that at which it ended.
+fn span(event: &SessionEvent) -> (Time, Time) {
+    (event.time, event.time.plus(event.duration.unwrap_or(0)))
 }
 
 /// The times of those requests, by ends, whose connections were never made.
@@ -274,33 +294,44 @@ impl Story<'_> {
     }
 
     /// The end of a wait that no reply ended: the end of the capture, or the last packet of a client
-    /// that closed its connection and did not ask for another one.
+    /// that closed its connection, or asked for another one in vain, and did not ask again.
     fn asked_until(&self, wait: &Wait) -> Until {
         let last = &self.known[*wait.through.last().expect("it has a connection")];
-        let failed = self.failed_during(wait, self.reached.time);
-        let asked = failed.iter().map(|at| self.known[*at].summary.last);
-        match last.history.disconnected {
-            Some(Closed { seen, by_requester: Some(true), .. }) => {
-                self.stopped_at(asked.fold(seen.time, Time::max))
-            }
+        let asked = self.asked_since(last, wait.since);
+        match (last.history.disconnected, asked.last()) {
+            (Some(Closed { seen, by_requester: Some(true), .. }), _)
+            | (Some(Closed { seen, .. }), Some(_)) => self.stopped_at(seen.time, asked),
             _ => Until::Reached(self.reached),
         }
     }
 
-    /// The end of a wait whose client asked last at this time: that time, if it would have asked again
-    /// before the end of the capture.
-    fn stopped_at(&self, asked: Time) -> Until {
-        if self.reached.time.since(asked) <= RECONNECT {
+    /// The times since `since` at which the client of a connection asked in vain for another one.
+    fn asked_since(&self, one: &Known<'_>, since: Time) -> &[Time] {
+        let times = self.vain.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        &times[times.partition_point(|time| *time < since)..]
+    }
+
+    /// The end of a wait whose client asked last at `since`, or at the last of the times in `asked`: that
+    /// time, if it would have asked again before the end of the capture. Clients double the time between
+    /// their requests.
+    fn stopped_at(&self, since: Time, asked: &[Time]) -> Until {
+        /// Nanoseconds. A client may ask again after this time even if it was faster before.
+        const SHORTEST: u64 = 10_000_000_000;
+        let longest = asked.windows(2).map(|pair| pair[1].since(pair[0])).max();
+        let again = longest.map_or(RECONNECT, |longest| (2 * longest).clamp(SHORTEST, RECONNECT));
+        let last = asked.last().map_or(since, |asked| since.max(*asked));
+        if self.reached.time.since(last) <= again {
             return Until::Reached(self.reached);
         }
-        Until::Reached(Reached { time: asked, is_live: false, ..self.reached })
+        Until::Reached(Reached { time: last, is_live: false, ..self.reached })
     }
 
     /// Whether another connection to the same port had replies meanwhile.
     fn is_served(&self, one: &Known<'_>, since: Time, until: Time) -> bool {
         self.known.iter().any(|other| {
             let (first, last) = (other.history.first_reply, other.history.last_reply);
-            other.ends() == one.ends()
+            other.id != one.id
+                && other.ends() == one.ends()
                 && other.summary.port == one.summary.port
                 && first.zip(last).is_some_and(|(first, last)| first.time < until && since < last.time)
         })
@@ -346,8 +377,7 @@ impl Story<'_> {
     fn next_request(&self, one: &Known<'_>, ended_at: Time) -> Option<Time> {
         let followed = one.after.and_then(|after| self.known[after].history.setup.requests);
         let followed = followed.map(|run| run.first.time.min(run.last.time));
-        let vain = self.vain.get(&one.ends()).map_or(&[][..], Vec::as_slice);
-        let next = vain.get(vain.partition_point(|time| *time < ended_at)).copied();
+        let next = self.asked_since(one, ended_at).first().copied();
         followed.into_iter().chain(next).min()
     }
 
@@ -366,7 +396,7 @@ impl Story<'_> {
                     if is_unseen { Until::Made(*seen, *at) } else { Until::Reply(*seen, *at) }
                 }
                 Some(_) => Until::Reached(Reached { time: last_attempt, is_live: false, ..self.reached }),
-                None => self.stopped_at(last_attempt),
+                None => self.stopped_at(last_attempt, self.asked_since(last, wait.since)),
             };
             if !self.is_served(last, wait.since, until.time()) {
                 self.report(&wait, until, report);
@@ -401,6 +431,25 @@ impl Story<'_> {
         }
     }
 
+    /// Reports that the request for a first connection was answered late, outside the times in `covered`.
+    fn made_late(&self, one: &Known<'_>, covered: &[(Time, Time)], report: &mut dyn FnMut(SessionEvent)) {
+        let Some((run, made)) = one.history.setup.late().filter(|_| one.was_established()) else { return };
+        let (since, length) = (run.first.time, made.time.since(run.first.time));
+        let is_covered = covered.iter().any(|(from, to)| *from <= since && since <= *to);
+        if is_covered || self.is_served(one, since, made.time) {
+            return;
+        }
+        let text = format!("no connection for {}: {}", Duration(length), answered_late(one, run));
+        report(SessionEvent {
+            connection: one.id,
+            cause: Some(Cause::AnsweredLate),
+            duration: Some(length),
+            count: 0,
+            frames: [Some(run.first.frame), Some(made.frame)],
+            ..event(since, Kind::ServiceLost, text)
+        });
+    }
+
     /// Reports a wait, unless it is too short.
     fn report(&self, wait: &Wait, until: Until, report: &mut dyn FnMut(SessionEvent)) {
         let length = until.time().since(wait.since);
@@ -421,135 +470,12 @@ impl Story<'_> {
                 [_] => Vec::new(),
                 several => several.iter().map(|at| self.known[*at].id).collect(),
             },
-            cause: Some(self.cause(wait)),
+            cause: self.cause(wait, until),
             duration: Some(length),
             count: wait.calls,
             frames: [wait.frame, reply],
             ..event(wait.since, Kind::ServiceLost, self.text(wait, until, length))
         });
-    }
-
-    /// How a wait began: calls that had waited long before the connection was closed had no replies.
-    /// An end is named if no other one closed a connection.
-    fn cause(&self, wait: &Wait) -> Cause {
-        let first = &self.known[wait.through[0]];
-        match first.history.disconnected {
-            _ if first.is_unconfirmed() => Cause::Unconfirmed,
-            _ if !first.was_established() => first.rejected_by().map_or(Cause::Unanswered, Cause::RejectedBy),
-            Some(Closed { seen, by_requester: Some(by_requester), .. })
-                if seen.time.since(wait.since) < SILENCE && self.are_closed_by(by_requester, wait) =>
-            {
-                Cause::ClosedBy(by_requester)
-            }
-            _ => Cause::NoReply,
-        }
-    }
-
-    /// Whether no other end closed a connection of a wait.
-    fn are_closed_by(&self, requester: bool, wait: &Wait) -> bool {
-        let closed = wait.through.iter().filter_map(|at| self.known[*at].history.disconnected);
-        closed.filter_map(|closed| closed.by_requester).all(|by_requester| by_requester == requester)
-    }
-
-    fn text(&self, wait: &Wait, until: Until, length: u64) -> String {
-        let length = Duration(length);
-        let ids = |indexes: &[usize]| -> Vec<ConnectionId> {
-            indexes.iter().map(|at| self.known[*at].id).collect()
-        };
-        let after = match until {
-            Until::Reply(_, at) | Until::Made(_, at) => Some(at),
-            Until::Reached(_) => None,
-        };
-        let to_the_end = match until {
-            Until::Reply(..) => "",
-            Until::Made(..) => " or more",
-            Until::Reached(Reached { is_live: true, .. }) => ", until now",
-            Until::Reached(Reached { time, .. }) if time == self.reached.time => ", until the capture ends",
-            Until::Reached(_) => ", until the client stopped asking",
-        };
-        let first = &self.known[wait.through[0]];
-        if !first.was_established() {
-            let made = after.map_or(String::new(), |at| format!(", then made as {}", self.known[at].id.0));
-            return format!("no connection for {length}{to_the_end}: {}{made}", self.attempts(&wait.through));
-        }
-        let unread = match wait.unread {
-            0 => String::new(),
-            calls if calls == wait.calls => {
-                "; the server never read their Read chunks: it did not begin with them".to_owned()
-            }
-            calls => format!("; the server never read the Read chunks of {calls}"),
-        };
-        let failed = self.failed_during(wait, until.time());
-        if let ([at], Some(after)) = (wait.through.as_slice(), after)
-            && *at == after
-        {
-            return format!("no reply for {length} while {} waited{unread}", Counted(wait.calls, "call"));
-        }
-        let mut parts = Vec::new();
-        if let ([at], None) = (wait.through.as_slice(), after) {
-            parts.push(match wait.calls {
-                0 if self.known[*at].ended_at().is_some() && failed.is_empty() => {
-                    "the connection was closed and not reopened".to_owned()
-                }
-                0 => format!("connection {} {}", self.known[*at].id.0, lost(&self.known[*at].history)),
-                calls => format!("{} unanswered{unread}", Counted(calls, "call")),
-            });
-        } else {
-            if wait.through.len() > 1 && wait.calls > 0 {
-                let calls = Counted(wait.calls, "call");
-                let on = match wait.connections {
-                    0 | 1 => String::new(),
-                    several => format!(" on {} in turn", Counted(several, "connection")),
-                };
-                parts.push(format!("{calls} unanswered{on}{unread}"));
-            }
-            parts.extend(self.closures(&wait.through));
-            if parts.is_empty() && wait.calls > 0 {
-                parts.push(format!("{} unanswered{unread}", Counted(wait.calls, "call")));
-            }
-        }
-        if !failed.is_empty() {
-            parts.push(self.attempts(&failed));
-        }
-        if let Some(id) = after.map(|at| ids(&[at])[0]) {
-            parts.push(match until {
-                Until::Made(..) => format!("then connection {} was made", id.0),
-                _ => format!("the next reply came on connection {}", id.0),
-            });
-        }
-        format!("no reply for {length}{to_the_end}: {}", parts.join(", "))
-    }
-
-    /// How connections ended: `connections 1, 2 were closed by the server`.
-    fn closures(&self, indexes: &[usize]) -> Vec<String> {
-        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-        for at in indexes {
-            let one = &self.known[*at];
-            if one.ended_at().is_none() || one.history.disconnected.is_none() && one.after.is_none() {
-                continue;
-            }
-            let how = lost(&one.history);
-            match groups.iter_mut().find(|(known, _)| *known == how) {
-                Some((_, of)) => of.push(*at),
-                None => groups.push((how, vec![*at])),
-            }
-        }
-        groups
-            .into_iter()
-            .map(|(how, of)| {
-                let named: Vec<String> =
-                    of.iter().take(MOST_NAMED).map(|at| self.known[*at].id.0.to_string()).collect();
-                let more = of.len() - named.len();
-                let named = named.join(", ");
-                match (of.len(), more) {
-                    (1, _) => format!("connection {named} {how}"),
-                    (_, 0) => format!("connections {named} {}", how.replacen("was", "were", 1)),
-                    (_, more) => {
-                        format!("connections {named} and {more} more {}", how.replacen("was", "were", 1))
-                    }
-                }
-            })
-            .collect()
     }
 
     /// The failed connection requests between the ends of a wait, while it lasted.
@@ -560,38 +486,6 @@ impl Story<'_> {
             wait.since <= first && first <= until
         };
         failed.map_or(Vec::new(), |failed| failed.iter().filter(is_during).copied().collect())
-    }
-
-    /// How requests failed: `6 requests rejected by the server`.
-    fn attempts(&self, indexes: &[usize]) -> String {
-        let rejected_by = |requester: bool| {
-            let is_rejected = |at: &&usize| self.known[**at].rejected_by() == Some(requester);
-            indexes.iter().filter(is_rejected).count() as u64
-        };
-        let [by_server, by_client] = [false, true].map(rejected_by);
-        let unconfirmed = indexes.iter().filter(|at| self.known[**at].is_unconfirmed()).count() as u64;
-        let unanswered = indexes.len() as u64 - by_server - by_client - unconfirmed;
-        let of = |count: u64, message: &'static str, how: &str| {
-            (count > 0).then(|| format!("{} {how}", Counted(count, message)))
-        };
-        let parts = [
-            of(by_server, "request", "rejected by the server"),
-            of(by_client, "reply", "rejected by the client"),
-            of(unconfirmed, "reply", "never confirmed by the client"),
-            of(unanswered, "request", "never answered"),
-        ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// How a connection was lost.
-fn lost(history: &History) -> String {
-    match history.disconnected {
-        Some(Closed { by_requester: Some(by_requester), .. }) => {
-            format!("was closed by the {}", end_name(by_requester))
-        }
-        Some(_) => "was closed".to_owned(),
-        None => "was lost".to_owned(),
     }
 }
 

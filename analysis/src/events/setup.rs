@@ -1,7 +1,7 @@
 //! How a connection was made, or why it was not.
 
-use super::TWICE;
 use super::facts::Run;
+use super::{SILENCE, TWICE};
 use crate::names::Rejecting;
 use rdmascope_dissector::observation::{Announced, Handshake, HandshakeStep, Meaning};
 use rdmascope_dissector::rdma::{End, Position};
@@ -29,15 +29,25 @@ pub(super) struct Setup {
 }
 
 impl Setup {
+    /// Whether a request is a copy of the last one.
+    fn is_twice(&self, seen: Seen) -> bool {
+        self.requests.is_some_and(|run| seen.time.since(run.last.time) <= TWICE)
+    }
+
+    /// The requests, and the packet that shows that the connection was made, if it was made late.
+    pub(super) fn late(&self) -> Option<(Run, Seen)> {
+        let (run, made) = self.requests.zip(self.ready.or(self.reply))?;
+        (made.time.since(run.first.time) >= SILENCE).then_some((run, made))
+    }
+
     /// Takes a packet that requests, accepts or rejects the connection.
     pub(super) fn announced(&mut self, announced: &Announced<'_>, requester: End) {
         let Announced { from, seen, meaning, .. } = *announced;
         match meaning {
             Meaning::Asks => {
                 self.expects = announced.expects;
-                let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) <= TWICE);
                 // A SYN is the request already.
-                if !twice && self.handshake.is_none() {
+                if !self.is_twice(seen) && self.handshake.is_none() {
                     Run::add(&mut self.requests, seen);
                 }
             }
@@ -59,8 +69,9 @@ impl Setup {
         let Handshake { from, seen, step } = *handshake;
         self.handshake = Some(*handshake);
         match step {
+            HandshakeStep::Syn if self.is_twice(seen) => {}
             HandshakeStep::Syn => Run::add(&mut self.requests, seen),
-            HandshakeStep::SynAck => {}
+            HandshakeStep::Ack => {}
             HandshakeStep::Reset => {
                 self.rejected.get_or_insert((seen, from == requester, Rejecting::Reset));
             }

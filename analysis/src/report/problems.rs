@@ -232,7 +232,11 @@ impl Problems {
         };
         match connection.state {
             State::Rejected(_) | State::Refused => self.rejected.add(first(|end| end.reject)),
-            State::Requested => self.unanswered.add(first(|end| end.cm_message)),
+            State::Requested => {
+                // Without one, the capture may lack the answer.
+                let request = first(|end| end.cm_message);
+                request.into_iter().for_each(|frame| self.unanswered.add(Some(frame)));
+            }
             State::Open | State::Closed => {}
         }
         for end in ends {

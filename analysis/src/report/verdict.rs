@@ -238,6 +238,7 @@ impl<'a> Outage<'a> {
             Cause::RejectedBy(false) => format!("the server rejected {pronoun}"),
             Cause::Unanswered => "the requests were never answered".to_owned(),
             Cause::Unconfirmed => "the replies were never confirmed".to_owned(),
+            Cause::AnsweredLate => "the requests were answered late".to_owned(),
             Cause::NoReply => calls(),
         })
     }

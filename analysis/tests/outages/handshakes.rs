@@ -1,6 +1,6 @@
 //! SYNs of iWARP clients that the server refuses, or does not answer.
 
-use super::{Kind, SECOND, assert_times, only};
+use super::{Cause, Kind, SECOND, assert_times, only};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 
@@ -81,4 +81,59 @@ fn a_refused_syn_of_an_idle_client_is_an_outage_from_then_on() {
     });
     let lost = only(&capture, Kind::ServiceLost);
     assert_times(&capture, &lost, (22.297, 3.069));
+}
+
+/// A capture may end with a SYN. The client has no connection at that time.
+#[test]
+fn a_capture_may_end_with_a_syn() {
+    let mut capture = refused_syn(|between| {
+        between.truncate(1);
+        [1, 2].into_iter().for_each(|wait| later(between, 0, wait * SECOND));
+    });
+    capture.packets.drain(..75);
+    capture.packets.truncate(3);
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!(lost.text, "no connection for 3s, until the capture ends: 1 request never answered");
+}
+
+/// The answers do not arrive, and the client sends its SYN again. The first connection is made late.
+#[test]
+fn a_late_answer_is_an_outage() {
+    let mut capture = samples::capture("iwarp-reconnect");
+    let first = capture.packets[77].time;
+    // The SYN and its answer.
+    let mut again: Vec<Packet> = capture.packets[77..79].to_vec();
+    again.iter_mut().for_each(|packet| packet.time -= 3 * SECOND);
+    capture.packets.drain(..77);
+    capture.packets.splice(0..0, again);
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!(lost.time.0, first - 3 * SECOND);
+    assert_eq!((lost.cause, lost.count), (Some(Cause::AnsweredLate), 0));
+    assert!(
+        lost.text.starts_with("no connection for 3.0")
+            && lost.text.ends_with("s: SYN sent 2 times, answered late"),
+        "{}",
+        lost.text
+    );
+}
+
+/// A client that asks every 3 s and stops has given up.
+#[test]
+fn a_client_that_stops_asking_has_given_up() {
+    let capture = refused_syn(|between| {
+        for _ in 0..5 {
+            later(between, 0, 3 * SECOND);
+            later(between, 1, SECOND / 1000);
+        }
+        later(between, 1, 60 * SECOND);
+    });
+    // The packets before, six attempts, and a later packet.
+    let mut capture = capture;
+    capture.packets.truncate(75 + 12 + 1);
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!(
+        lost.text,
+        "no reply for 15.2s, until the client stopped asking: connection 1 was closed by the server, 6 requests \
+         rejected by the server"
+    );
 }

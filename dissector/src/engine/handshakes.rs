@@ -96,10 +96,15 @@ impl Syn {
     }
 }
 
-/// Whether a segment answers the SYN with this sequence number. A RST acknowledges the SYN (RFC 9293,
-/// section 3.5.2).
-fn answers(segment: &Segment<'_>, sequence: u32) -> bool {
-    segment.acknowledgement == Some(sequence.wrapping_add(1))
+/// Whether a segment of a server refuses the SYN with this sequence number: a RST that acknowledges it
+/// (RFC 9293, section 3.5.2).
+fn refuses(segment: &Segment<'_>, sequence: u32) -> bool {
+    segment.rst && segment.acknowledgement == Some(sequence.wrapping_add(1))
+}
+
+/// Whether a segment of a client shows that the server has answered its SYN.
+fn confirms(segment: &Segment<'_>) -> bool {
+    !segment.rst && segment.acknowledgement.is_some()
 }
 
 impl Stage<'_> {
@@ -142,21 +147,21 @@ impl Stage<'_> {
         }
     }
 
-    /// Handles a segment that may answer a SYN, or that the client sends after the answer.
+    /// Handles a segment that may refuse a SYN, or with which the client confirms the answer.
     fn answer(&mut self, flow: TcpFlow, segment: &Segment<'_>, seen: Seen) {
         let handshakes = &mut self.sessions.handshakes;
-        let is_answered = |syn: &Syn| {
-            syn.is_of(flow, segment.context) || syn.flow == flow.reversed() && answers(segment, syn.sequence)
-        };
-        let Some(syn) = handshakes.find(is_answered) else { return };
-        let is_client = syn.flow == flow;
-        handshakes.remove(syn.flow, syn.context);
-        if !is_client && segment.rst {
+        let is_refused = |syn: &Syn| syn.flow == flow.reversed() && refuses(segment, syn.sequence);
+        if let Some(syn) = handshakes.find(is_refused) {
+            handshakes.remove(syn.flow, syn.context);
             let client = self.fail(&syn);
             self.take_handshake(client.other(), seen, HandshakeStep::Reset);
-        } else if handshakes.failed.contains(&syn.attempt()) {
-            let client = self.open(&syn);
-            self.take_handshake(client.other(), seen, HandshakeStep::SynAck);
+        } else if let Some(syn) = handshakes.find(|syn| syn.is_of(flow, segment.context) && confirms(segment))
+        {
+            handshakes.remove(syn.flow, syn.context);
+            if handshakes.failed.contains(&syn.attempt()) {
+                let client = self.open(&syn);
+                self.take_handshake(client, seen, HandshakeStep::Ack);
+            }
         }
     }
 
@@ -172,7 +177,7 @@ impl Stage<'_> {
     /// Adds the connection that a SYN asks for. Returns the client's end.
     fn open(&mut self, syn: &Syn) -> EndRef {
         let client = self.add_iwarp(syn.flow, syn.context, syn.seen.time);
-        self.sessions.session(client.session).begin_with_syn(client.end, syn.sequence);
+        self.sessions.session(client.session).begin_with_syn(client.end, syn.seen, syn.sequence);
         self.take_handshake(client, syn.seen, HandshakeStep::Syn);
         client
     }
@@ -185,18 +190,17 @@ impl Stage<'_> {
         segment: &Segment<'_>,
         seen: Seen,
     ) {
-        let Some(sequence) = self.sessions.session(place.session).handshake() else { return };
+        let Some((sequence, step)) = self.sessions.session(place.session).handshake() else { return };
         let is_client = place.end == End::First;
-        let is_answer = !is_client && answers(segment, sequence);
         if is_client && segment.is_request() && segment.sequence != sequence {
             self.end_iwarp(place);
             self.request(flow, segment, seen);
         } else if is_client && segment.is_request() {
             self.take_handshake(place, seen, HandshakeStep::Syn);
-        } else if is_answer && segment.rst {
+        } else if is_client && step == HandshakeStep::Syn && confirms(segment) {
+            self.take_handshake(place, seen, HandshakeStep::Ack);
+        } else if !is_client && refuses(segment, sequence) {
             self.take_handshake(place, seen, HandshakeStep::Reset);
-        } else if is_answer && segment.syn {
-            self.take_handshake(place, seen, HandshakeStep::SynAck);
         }
     }
 

@@ -115,7 +115,9 @@ impl Stage<'_> {
 
     /// Adds a connection whose first end sends this flow.
     pub(super) fn add_iwarp(&mut self, flow: TcpFlow, context: u32, now: Time) -> EndRef {
-        self.sessions.handshakes.remove(flow, context);
+        for flow in [flow, flow.reversed()] {
+            self.sessions.handshakes.remove(flow, context);
+        }
         let TcpFlow(source, port, destination, other_port) = flow;
         let session = self.sessions.add([source, destination], now, self.transactions, self.report);
         self.sessions.session(session).use_tcp(

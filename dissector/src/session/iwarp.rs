@@ -5,7 +5,7 @@ use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::{Event, InStream, Report};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection, Started};
-use crate::observation::{Announced, Closes, Closing, Handshake, HandshakeStep, Meaning, Observed};
+use crate::observation::{self, Announced, Closes, Closing, HandshakeStep, Meaning, Observed};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -13,6 +13,17 @@ use alloc::boxed::Box;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::mpa::StartFrame;
 use rdmascope_wire::rpcrdma::NFS_PORT;
+
+/// The TCP handshake of a connection that began with a SYN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshake {
+    /// The frame of the SYN.
+    frame: u64,
+    /// Its sequence number.
+    sequence: u32,
+    /// The last segment.
+    step: HandshakeStep,
+}
 
 impl Session {
     /// Makes this a connection over TCP between these ports. `verify`: whether an FPDU with a wrong
@@ -35,17 +46,19 @@ impl Session {
     }
 
     /// Notes the SYN of end `client`, with which the connection begins.
-    pub(crate) fn begin_with_syn(&mut self, client: End, sequence: u32) {
-        self.syn = Some(sequence);
+    pub(crate) fn begin_with_syn(&mut self, client: End, seen: Seen, sequence: u32) {
+        self.handshake = Some(Handshake { frame: seen.frame, sequence, step: HandshakeStep::Syn });
         self.state = State::Requested;
         self.origin = Origin::Cm;
         self.peers.requester = Some(client);
         self.port = self.tcp_ports.map(|ports| ports[client.other()]);
     }
 
-    /// The sequence number of the SYN, if the connection began with one and has no data yet.
-    pub(crate) fn handshake(&self) -> Option<u32> {
-        self.syn.filter(|_| self.ends.iter().all(|end| end.counts.packets == 0))
+    /// The sequence number of the SYN, and the last step of the handshake, if the connection began with
+    /// a SYN and has no data yet.
+    pub(crate) fn handshake(&self) -> Option<(u32, HandshakeStep)> {
+        let handshake = self.handshake.filter(|_| self.ends.iter().all(|end| end.counts.packets == 0))?;
+        Some((handshake.sequence, handshake.step))
     }
 
     /// Handles a segment of the TCP handshake.
@@ -59,14 +72,19 @@ impl Session {
     ) {
         self.span.1 = self.span.1.max(seen.time);
         self.recent = true;
-        self.ends[from].first_frames.cm_message.get_or_insert(seen.frame);
+        let Some(handshake) = &mut self.handshake else { return };
+        handshake.step = step;
+        // A single SYN may have an answer that the capture lacks.
+        let has_failed = step != HandshakeStep::Ack && seen.frame != handshake.frame;
+        let client = if step == HandshakeStep::Reset { from.other() } else { from };
+        self.ends[client].first_frames.cm_message = has_failed.then_some(handshake.frame);
         if step == HandshakeStep::Reset {
             self.state = State::Refused;
-            self.ends[from].first_frames.reject.get_or_insert(seen.frame);
+            self.ends[from].first_frames.reject = Some(seen.frame);
         }
         transactions.number(&mut self.peers);
         if transactions.observes() {
-            self.peers.observe(Observed::Handshake(Handshake { from, seen, step }), report);
+            self.peers.observe(Observed::Handshake(observation::Handshake { from, seen, step }), report);
         }
     }
 

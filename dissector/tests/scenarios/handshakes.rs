@@ -129,7 +129,7 @@ fn a_late_answer_continues_the_connection() {
     ask(&mut twice);
     ask_again(&mut twice);
     let (connections, steps) = connect(twice);
-    assert_eq!(steps, ["1 #1 Syn", "1 #2 Syn", "1 #3 SynAck"]);
+    assert_eq!(steps, ["1 #1 Syn", "1 #2 Syn", "1 #4 Ack"]);
     for found in [&expected, &connections] {
         let [connection] = &found[..] else { panic!("{found:?}") };
         assert_eq!(connection.state, State::Open);
@@ -197,5 +197,23 @@ fn an_answer_after_attempts_in_vain_is_seen() {
     wire.segment(CLIENT, ACK, b"");
     let (states, steps) = states(&wire);
     assert_eq!(states, [State::Refused, State::Requested]);
-    assert_eq!(steps[2..], ["2 #3 Syn", "2 #4 SynAck"]);
+    assert_eq!(steps[2..], ["2 #3 Syn", "2 #5 Ack"]);
+}
+
+/// A client that sends its SYN again has not received the answer.
+#[test]
+fn an_answer_that_does_not_arrive_is_none() {
+    let mut wire = Wire::new(PORTS);
+    ask(&mut wire);
+    for _ in 0..2 {
+        wire.segment(SERVER, SYN | ACK, b"");
+        wire.next[SERVER] -= 1;
+        ask_again(&mut wire);
+    }
+    wire.segment(CLIENT, RST | ACK, b"");
+    let (states, steps) = states(&wire);
+    assert_eq!(
+        (states, steps),
+        (vec![State::Requested], ["1 #1 Syn", "1 #3 Syn", "1 #5 Syn"].map(String::from).to_vec())
+    );
 }
