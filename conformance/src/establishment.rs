@@ -196,7 +196,9 @@ pub(crate) type Read = (CmExchange, TransportEvents);
 pub(crate) struct CmExchange {
     /// The first REQ, their count, and the last REQ; or the MPA Request.
     request: Option<(Seen, u32, Seen)>,
-    /// The sequence number that the sender of the MPA Request expected next.
+    /// The sequence number of the MPA Request.
+    position: Option<Position>,
+    /// The sequence number that its sender expected next.
     expects: Option<Position>,
     /// Whether the sender of the REQ gave up because no answer came.
     has_given_up: bool,
@@ -293,7 +295,7 @@ impl Memory for CmExchange {
         match observed {
             Observed::Announced(announced) => {
                 if announced.meaning == Meaning::Asks {
-                    self.expects = announced.expects;
+                    (self.position, self.expects) = (announced.position, announced.expects);
                     let (first, times, _) = self.request.unwrap_or((announced.seen, 0, announced.seen));
                     self.request = Some((first, times + 1, announced.seen));
                 }
@@ -509,7 +511,7 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
 
 /// The finding about an MPA Request at `first` whose Reply was not seen.
 fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View<'_, Read>) -> Finding {
-    let CmExchange { expects, closed, .. } = &view.memory.0;
+    let CmExchange { position, expects, closed, .. } = &view.memory.0;
     let (last, how) = match closed {
         Some(Closes { from, seen, how, .. }) => {
             let sender = if *from == view.requester { "the Requester" } else { "the Responder" };
@@ -518,7 +520,11 @@ fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View<'_, Rea
         None => (None, String::new()),
     };
     let waited = last.map_or(connection.last, |seen| seen.time).since(first.time) / 1_000_000;
-    let is_certain = closed.is_some_and(|closed| closed.shows_silence(view.requester, *expects));
+    // A request that was lost has no answer.
+    let acknowledged = view.half_flows[view.requester].acknowledged.map(|(until, _)| until);
+    let has_arrived = position.zip(acknowledged).is_some_and(|(sent, until)| sent.distance(until) >= 0);
+    let is_silent = closed.is_some_and(|closed| closed.shows_silence(view.requester, *expects));
+    let is_certain = has_arrived && is_silent;
     Finding::new(format!("an MPA Request was not answered within {waited} ms{how}"))
         .by(view.requester.other())
         .frames(core::iter::once(first.frame).chain(last.map(|seen| seen.frame)))

@@ -263,6 +263,6 @@ fn without_bytes(send: &Send<'_>) -> Send<'static> {
 }
 
 fn without_private_data(announced: &Announced<'_>) -> Announced<'static> {
-    let Announced { from, seen, name, meaning, private_data: _, is_cut, expects } = *announced;
-    Announced { from, seen, name, meaning, private_data: &[], is_cut, expects }
+    let Announced { from, seen, name, meaning, private_data: _, is_cut, position, expects } = *announced;
+    Announced { from, seen, name, meaning, private_data: &[], is_cut, position, expects }
 }

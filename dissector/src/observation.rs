@@ -288,6 +288,8 @@ pub struct Announced<'a> {
     pub private_data: &'a [u8],
     /// Whether the captured private data is incomplete.
     pub is_cut: bool,
+    /// Over TCP: its sequence number.
+    pub position: Option<Position>,
     /// Over TCP: the sequence number that its sender expects next.
     pub expects: Option<Position>,
 }

@@ -2,6 +2,7 @@
 
 use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
+use rdmascope_conformance::Verdict;
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::segments::{Form, made_and_closed};
 use rdmascope_tests::{judged, mutate, samples};
@@ -270,6 +271,23 @@ fn reads_within_the_limit_give_no_finding() {
     let most = (2..=128).find(|inbound| with(*inbound).is_empty()).expect("128 are enough");
     assert_eq!(with(most - 1).len(), 1);
     assert_eq!(with(0x3fff).len(), 0, "the ends agreed elsewhere");
+}
+
+/// The server cannot answer a request that it has not acknowledged.
+#[test]
+fn a_lost_mpa_request_has_no_answer() {
+    let mut capture = made_and_closed(&samples::capture("iwarp-nfs3"), false);
+    let verdicts = |capture: &Capture| -> Vec<Verdict> {
+        found(capture, "connection-unanswered").iter().map(|finding| finding.verdict).collect()
+    };
+    assert_eq!(verdicts(&capture), [Verdict::Certain]);
+    let answer = capture.packets[1].clone();
+    let first = u32::from_be_bytes(answer.data[42..46].try_into().expect("an acknowledgement number"));
+    for packet in capture.packets.iter_mut().filter(|packet| packet.source() == answer.source()) {
+        packet.data[42..46].copy_from_slice(&first.to_be_bytes());
+        mutate::seal_segment(&mut packet.data);
+    }
+    assert_eq!(verdicts(&capture), [Verdict::Inconclusive]);
 }
 
 /// A Terminate with the headers of an RDMA operation on memory that its sender advertised for it, or

@@ -85,7 +85,8 @@ fn announced<'a>((from, state): (End, State), seen: Seen, message: &Message<'a>)
         _ => return None,
     };
     let is_cut = message.is_cut();
-    Some(Announced { from, seen, name: message.name(), meaning, private_data, is_cut, expects: None })
+    let name = message.name();
+    Some(Announced { from, seen, name, meaning, private_data, is_cut, position: None, expects: None })
 }
 
 /// Handles an RTU. It proves that the REP arrived, even if the capture lacks it. Then the ID of its

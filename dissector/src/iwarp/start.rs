@@ -44,7 +44,7 @@ impl Started {
     }
 
     /// Sequence number of its first byte.
-    pub(super) fn begins(&self) -> u32 {
+    pub(crate) fn begins(&self) -> u32 {
         self.end.wrapping_sub(StartFrame::LENGTH as u32 + u32::from(self.frame.private_data_length))
     }
 

@@ -297,5 +297,6 @@ fn announced(from: End, started: &Started, expects: Option<u32>) -> Announced<'_
     let (_, private_data) = frame.private_data(data);
     let is_cut = data.len() < frame.private_data_length.into();
     let expects = expects.map(Position::of_sequence);
-    Announced { from, seen: *seen, name, meaning, private_data, is_cut, expects }
+    let position = Some(Position::of_sequence(started.begins()));
+    Announced { from, seen: *seen, name, meaning, private_data, is_cut, position, expects }
 }
