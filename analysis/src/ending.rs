@@ -163,9 +163,10 @@ fn argument(name: &str) -> Option<String> {
     is_printed.then(|| quoted(&format!("{folder}{name}")))
 }
 
-/// The explanation of iWARP in lists of other traffic: iWARP packets outside the connections that
-/// the engine follows.
-pub const IWARP: &str = "TCP port 20049 or an MPA start frame, outside the connections that were followed";
+/// The explanation of iWARP in lists of other traffic: TCP handshakes, and connections that the engine
+/// does not follow.
+pub const IWARP: &str =
+    "TCP port 20049 or an MPA start frame: handshakes, and connections that were not followed";
 
 /// The statement that a capture contains no RoCE or InfiniBand packet, with the traffic that it
 /// contains instead. It is a clause, not a sentence.

@@ -463,7 +463,7 @@ fn unfollowed_iwarp_is_reported_by_every_command() {
     let frames = [segment(20_049, &[0xab; 64]), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
-    let expected = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed)";
+    let expected = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame: handshakes, and connections that were not followed)";
     let folder = folder();
     let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
     for (arguments, status) in [

@@ -129,7 +129,7 @@ impl History {
         self.setup.handshake(handshake, self.requester);
     }
 
-    /// The latest segment of its TCP handshake, if the capture has nothing else of it.
+    /// The latest segment of its TCP handshake, if the capture lacks its data.
     pub(super) fn only_handshake(&self) -> Option<Handshake> {
         self.setup.handshake.filter(|_| self.setup.expects.is_none() && self.first_used.is_none())
     }

@@ -212,8 +212,7 @@ impl Known<'_> {
         }
     }
 
-    /// The packet by which the client confirmed a connection of which the capture has nothing else: it may
-    /// lack the data.
+    /// The packet by which the client confirmed the TCP connection, if the capture lacks its data.
     pub(super) fn accepted_unseen(&self) -> Option<Seen> {
         let handshake = self.history.only_handshake().filter(|it| it.step == HandshakeStep::Ack)?;
         Some(handshake.seen)

@@ -244,7 +244,7 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
         row("iWARP", &Counted(totals.segments, "TCP segment"))?;
     }
     if totals.packets == 0 {
-        if totals.segments == 0 {
+        if totals.segments == 0 && totals.connections == 0 {
             row("RoCE", &format_args!("none; RoCEv2 is expected at UDP port {} (--port)", ending.port))?;
         }
     } else {

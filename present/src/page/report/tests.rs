@@ -452,7 +452,7 @@ fn iwarp_is_reported_if_no_roce_is_present() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
     ending.totals.traffic.add(rdmascope_dissector::protocol::Traffic::Iwarp, 3);
     let text = Report::default().nothing_wrong(&ending, &[]);
-    let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed).";
+    let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame: handshakes, and connections that were not followed).";
     assert_eq!(text.as_deref(), Some(expected));
     ending.totals.cut_records = 3;
     let text = Report::default().nothing_wrong(&ending, &[]).expect("nothing is wrong");
