@@ -35,7 +35,8 @@ const TWICE: u64 = 1_000_000;
 pub enum Kind {
     /// A connection was made.
     Connected,
-    /// A REQ, or the SYN of an iWARP connection, was sent again, because it was not answered, or because the answer was lost.
+    /// A REQ, or the SYN of an iWARP connection, was sent again, because it was not answered, or because
+    /// the answer was lost.
     RequestRepeated,
     /// A REQ, an MPA Request or a SYN was never answered.
     RequestUnanswered,

@@ -13,8 +13,8 @@ const MOST_NAMED: usize = 8;
 
 impl Story<'_> {
     /// How a wait began: calls that had waited long before the connection was closed had no replies.
-    /// An end is named if no other one closed a connection.
-    /// A client whose requests failed or were answered late did not end the service.
+    /// An end is named if no other one closed a connection, but not a client that asked in vain or was
+    /// answered late.
     pub(super) fn cause(&self, wait: &Wait, until: Until) -> Option<Cause> {
         let first = &self.known[wait.through[0]];
         let asks_in_vain =
