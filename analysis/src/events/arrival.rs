@@ -41,6 +41,8 @@ struct Answered {
     is_refused: bool,
     /// Whether its reply is known to have arrived when it was repeated. Then the reply is that packet.
     is_late: bool,
+    /// Whether the requester had not acknowledged its reply when the connection ended.
+    is_unacknowledged: bool,
 }
 
 impl Answered {
@@ -53,6 +55,7 @@ impl Answered {
             is_followed: false,
             is_refused: false,
             is_late: false,
+            is_unacknowledged: false,
         }
     }
 
@@ -61,10 +64,14 @@ impl Answered {
         !self.is_late && (self.again.is_some() || self.is_refused)
     }
 
-    /// Whether its reply was sent in vain: if no packet of the responder arrived since `first`, or if
-    /// the requester has not received the packets that it asked for again.
+    /// Whether its reply may have been sent in vain: no packet of the responder may have arrived since
+    /// `first`, the requester has not received the packets that it asked for again, or it did not
+    /// acknowledge the reply.
     fn is_lost(&self, first: Option<Seen>) -> bool {
-        !self.is_late && (self.is_refused || first.is_some_and(|first| self.call.is_answered_since(first)))
+        !self.is_late
+            && (self.is_refused
+                || self.is_unacknowledged
+                || first.is_some_and(|first| self.call.is_answered_since(first)))
     }
 }
 
@@ -89,6 +96,13 @@ impl Arrivals {
             one.again = Some(repeated.seen);
             one.is_followed |= one.call.reply.is_some_and(|reply| reply.frame < self.last_call);
             self.has_pending = true;
+        }
+    }
+
+    /// Takes the last position that the requester acknowledged, when the connection ends.
+    pub(super) fn ended(&mut self, acknowledged: Position) {
+        for one in &mut self.recent {
+            one.is_unacknowledged = one.at.is_some_and(|at| at.distance(acknowledged) < 0);
         }
     }
 

@@ -202,7 +202,7 @@ impl Events {
             Observed::Refused(refused) => history.refused(refused),
             Observed::Missing(missing) => history.missing(missing),
             Observed::Corrected(_) => history.corrected(),
-            Observed::Ending(ending) => history.ending(ending.captured),
+            Observed::Ending(ending) => history.ending(ending.captured, acknowledged()),
             _ => {}
         }
         if let Some(other) = joined {

@@ -241,6 +241,9 @@ impl History {
         let Repeated { from, seen, first, piece, position, read_length, .. } = *repeated;
         self.latest = seen.time;
         let is_acknowledged = acknowledged.is_some_and(|known| repeated.is_acknowledged(known));
+        if from == self.requester {
+            self.setup.repeated(repeated);
+        }
         if from == self.requester && is_acknowledged {
             self.unheard = [self.unheard[1], seen.frame];
         }
@@ -503,9 +506,12 @@ impl History {
         self.gaps.iter_mut().filter(overlapping).for_each(|gap| gap.start = arrived);
     }
 
-    /// Takes the hosts that sent anything, when the connection ends.
-    pub(super) fn ending(&mut self, captured_hosts: [bool; 2]) {
+    /// Takes the hosts that sent anything and the acknowledged positions, when the connection ends.
+    pub(super) fn ending(&mut self, captured_hosts: [bool; 2], acknowledged: [Option<Position>; 2]) {
         self.captured_hosts = captured_hosts;
+        if let Some(acknowledged) = acknowledged[self.requester.other()] {
+            self.arrivals.ended(acknowledged);
+        }
     }
 
     /// Whether its queue pairs have failed: the requester repeated a packet to the end in vain, or an

@@ -3,7 +3,7 @@
 use super::facts::Run;
 use super::{SILENCE, TWICE};
 use crate::names::Rejecting;
-use rdmascope_dissector::observation::{Announced, Handshake, HandshakeStep, Meaning};
+use rdmascope_dissector::observation::{Announced, Handshake, HandshakeStep, Meaning, Repeated};
 use rdmascope_dissector::rdma::{End, Position};
 use rdmascope_dissector::record::Seen;
 
@@ -12,6 +12,8 @@ use rdmascope_dissector::record::Seen;
 pub(super) struct Setup {
     /// The packets that requested it.
     pub(super) requests: Option<Run>,
+    /// For iWARP: the TCP sequence number of the MPA Request.
+    position: Option<Position>,
     /// For iWARP: the TCP sequence number that the client expected next when it sent the request.
     pub(super) expects: Option<Position>,
     /// Whether the requester gave up because no answer came.
@@ -45,11 +47,8 @@ impl Setup {
         let Announced { from, seen, meaning, .. } = *announced;
         match meaning {
             Meaning::Asks => {
-                self.expects = announced.expects;
-                // A SYN is the request already.
-                if !self.is_twice(seen) && self.handshake.is_none() {
-                    Run::add(&mut self.requests, seen);
-                }
+                (self.position, self.expects) = (announced.position, announced.expects);
+                self.asked(seen);
             }
             Meaning::Accepts => {
                 let first = *self.reply.get_or_insert(seen);
@@ -61,6 +60,20 @@ impl Setup {
                 let message = reason.map_or(Rejecting::MpaReply, |reason| Rejecting::Rej(reason, data));
                 self.rejected.get_or_insert((seen, from == requester, message));
             }
+        }
+    }
+
+    /// Takes a segment that the client sent again. It may carry the MPA Request.
+    pub(super) fn repeated(&mut self, repeated: &Repeated) {
+        if self.position == Some(repeated.position) {
+            self.asked(repeated.seen);
+        }
+    }
+
+    /// Takes a CM or MPA request. A SYN is the request already.
+    fn asked(&mut self, seen: Seen) {
+        if !self.is_twice(seen) && self.handshake.is_none() {
+            Run::add(&mut self.requests, seen);
         }
     }
 

@@ -137,3 +137,17 @@ fn a_client_that_stops_asking_has_given_up() {
          rejected by the server"
     );
 }
+
+/// TCP sends the MPA Request again.
+#[test]
+fn a_repeated_mpa_request_counts() {
+    let mut capture = samples::capture("iwarp-reconnect");
+    // The MPA Request is frame 81, and the handshakes before it are frames 76 to 80.
+    let mut after = capture.packets.split_off(81);
+    capture.packets.drain(75..80);
+    later(&mut capture.packets, 75, SECOND);
+    after.iter_mut().for_each(|packet| packet.time += SECOND);
+    capture.packets.extend(after);
+    let repeated = only(&capture, Kind::RequestRepeated);
+    assert_eq!(repeated.text, "client sent its MPA Request 2 times in 1s, then answered");
+}

@@ -376,6 +376,28 @@ fn replies_that_are_refused_to_the_end_are_lost() {
     assert_eq!(lost(&world, since), [(0.0, 3.0)], "{:#?}", events_of(&world));
 }
 
+/// The client never acknowledges a reply, and sends its call again on the next connection.
+#[test]
+fn a_reply_to_a_call_that_is_sent_again_is_lost() {
+    for (is_acknowledged, xid) in [(false, 2), (true, 2), (false, 3)] {
+        let (mut world, since) = with_waiting_call();
+        world.send(testkit::SERVER, &getattr(2).1);
+        if is_acknowledged {
+            world.ack(testkit::CLIENT);
+        }
+        world.wait(3 * SECOND);
+        world.disconnect(testkit::CLIENT);
+        connect(&mut world, 0x1000);
+        world.getattr(xid);
+        let events = events_of(&world);
+        let replayed = events.iter().filter(|event| event.kind == Kind::CallsReplayed).count();
+        let is_lost = !is_acknowledged && xid == 2;
+        assert_eq!(replayed, usize::from(is_lost), "{events:#?}");
+        let expected: &[_] = if is_lost { &[(0.0, 3.0)] } else { &[] };
+        assert_eq!(lost(&world, since), expected, "{events:#?}");
+    }
+}
+
 /// A reply that follows the DREQ of the client does not arrive.
 #[test]
 fn a_reply_on_a_closed_connection_is_none() {
