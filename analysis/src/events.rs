@@ -176,9 +176,10 @@ pub struct SessionEvent {
     pub kind: Kind,
     /// The connection to which it happened.
     pub connection: ConnectionId,
-    /// A second connection. For a new connection: the one that it follows. For lost service: the
-    /// one on which service came back, or the last one on which a call waited. For a call that fails
-    /// again or is delayed: the last one with the call.
+    /// A second connection. For a new connection: the one that it follows. For a closed connection: the
+    /// one for which a client with work asked at once. For lost service: the one on which service came
+    /// back, or the last one on which a call waited. For a call that fails again or is delayed: the last
+    /// one with the call.
     pub other: Option<ConnectionId>,
     /// For lost service and for a call that fails again: all connections concerned, in order of time,
     /// if there are several. Otherwise empty.

@@ -3,6 +3,7 @@
 use super::facts::{Call, Run, Summary};
 use super::history::{History, RETRIES};
 use super::{Kind, SILENCE, SessionEvent};
+use crate::names::Label;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, Networks, State};
 use rdmascope_dissector::frame::Address;
@@ -196,6 +197,16 @@ impl Known<'_> {
         let distance = |one: u32, other: u32| (one.wrapping_sub(other) as i32).unsigned_abs();
         let swapped = distance(first.0.swap_bytes(), last.0.swap_bytes());
         Some(distance(first.0, last.0).min(swapped)).filter(|distance| *distance <= NEAR)
+    }
+
+    /// Whether the client asked for it because it had work for `other`, which was closed at this time:
+    /// at once, with the XIDs that follow. A client begins with NULL when it mounts.
+    pub(super) fn replaces(&self, other: &Known<'_>, closed: Time) -> bool {
+        let History { setup, first_used, calls, .. } = &*self.history;
+        let is_first = |call: &&Call| first_used.is_some_and(|(seen, _)| seen == call.seen);
+        let mounts = calls.iter().find(is_first).is_some_and(|call| call.label == Label::Named("NULL"));
+        let asked = setup.requests.map(|run| run.first.time);
+        asked.is_some_and(|asked| asked.since(closed) <= AT_ONCE) && self.distance(other).is_some() && !mounts
     }
 
     /// Whether it was closed, or its queue pairs have failed. If not, it may still wait for replies.

@@ -42,6 +42,7 @@ pub(super) fn events<'a>(
         let request_times = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
         established(one, before.map(|at| known[at].id), (request_times, end), &mut report);
         refused(history, &mut report);
+        disconnected(one, one.after.map(|after| &known[after]), &mut report);
         retried(one, end, &mut report);
         passed(history, reached, &mut report);
         disconnect_unanswered(one, &mut report);
@@ -283,6 +284,11 @@ fn established(
             ..event(first.time, Kind::Connected, format!("connected{again}{how_long}"))
         });
     }
+}
+
+/// Reports that a connection was closed. `next` is the connection that followed it.
+fn disconnected(one: &Known<'_>, next: Option<&Known<'_>>, report: &mut dyn FnMut(SessionEvent)) {
+    let Known { history, summary, .. } = one;
     // A capture of one direction lacks the replies. Others may be missing.
     let is_captured = one.summary.captured_ends == [true; 2];
     let left = match history.unanswered.iter().filter(|call| call.is_complete).count() as u64 {
@@ -292,19 +298,25 @@ fn established(
     match history.disconnected {
         // The end that rejects a connection over TCP also closes it.
         Some(_) if history.setup.rejected.is_some() => {}
-        Some(Closed { seen, by_requester, how, .. }) => report(SessionEvent {
-            by_requester,
-            frames: [Some(seen.frame), Some(seen.frame)],
-            ..event(
-                seen.time,
-                Kind::Disconnected,
-                format!(
-                    "{} closed the connection ({}){left}",
-                    by_requester.map_or("one end", end_name),
-                    how.name()
-                ),
-            )
-        }),
+        Some(Closed { seen, by_requester, how, .. }) => {
+            let next = next.filter(|next| next.replaces(one, seen.time)).map(|next| next.id);
+            let who = by_requester.map_or("one end", end_name);
+            let silence = next.and_then(|_| silence(history, seen.time));
+            let silence =
+                silence.map_or(String::new(), |length| format!(" after {} without calls", Duration(length)));
+            let again = next
+                .map_or(String::new(), |id| format!("; the client asked for connection {} at once", id.0));
+            report(SessionEvent {
+                other: next,
+                by_requester,
+                frames: [Some(seen.frame), Some(seen.frame)],
+                ..event(
+                    seen.time,
+                    Kind::Disconnected,
+                    format!("{who} closed the connection ({}){silence}{left}{again}", how.name()),
+                )
+            });
+        }
         None if summary.state == State::Closed => {
             let how = match summary.is_iwarp {
                 true => "its TCP ports were reused by another connection; the capture has no FIN",
@@ -314,6 +326,13 @@ fn established(
         }
         None => {}
     }
+}
+
+/// The time without calls before a connection was closed, if it is long and all calls had replies.
+fn silence(history: &History, closed: Time) -> Option<u64> {
+    let (call, reply) = (history.last_used?.0, history.last_reply?);
+    let length = closed.since(call.time.max(reply.time));
+    (history.unanswered.is_empty() && length >= SILENCE).then_some(length)
 }
 
 /// The message by which an end reports a failure.

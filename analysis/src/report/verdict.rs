@@ -21,7 +21,7 @@ pub enum Harm {
     Errors,
     /// Data was damaged.
     Corruption,
-    /// Packets were lost, which cost time.
+    /// Packets or a connection were lost, which cost time.
     Loss,
     /// A specification was violated.
     Breach,
@@ -297,6 +297,8 @@ fn harm_of(event: &SessionEvent) -> Option<Harm> {
         | Kind::CopyUnreported => Some(Harm::Waits),
         Kind::StateLost => Some(Harm::Errors),
         Kind::RequestRepeated | Kind::RetriesExhausted => Some(Harm::Loss),
+        // Its client had work.
+        Kind::Disconnected if event.other.is_some() => Some(Harm::Loss),
         Kind::DisconnectUnanswered => Some(Harm::Note),
         // The server grants at most one credit.
         Kind::CreditsExhausted if event.by_requester == Some(false) => Some(Harm::Note),
@@ -304,12 +306,15 @@ fn harm_of(event: &SessionEvent) -> Option<Harm> {
     }
 }
 
-/// Adds the other harmful events: for each kind and end, one statement about the longest event.
+/// Adds the other harmful events: for each kind and end, one statement about the longest event, or the
+/// first one without a duration.
 fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<Statement>) {
     let is_part = |event: &&SessionEvent| {
-        let is_attempt =
-            matches!(event.kind, Kind::Rejected | Kind::RequestUnanswered | Kind::RequestRepeated);
-        is_attempt && outages.iter().any(|outage| outage.from <= event.time && event.time <= outage.to)
+        let may_be_part = matches!(
+            event.kind,
+            Kind::Rejected | Kind::RequestUnanswered | Kind::RequestRepeated | Kind::Disconnected
+        );
+        may_be_part && outages.iter().any(|outage| outage.from <= event.time && event.time <= outage.to)
     };
     let mut groups: Vec<(Harm, &SessionEvent, u64)> = Vec::new();
     for event in events.iter().filter(|event| !is_part(event)) {
@@ -338,7 +343,8 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec
                 continue;
             }
         }
-        let more = if count > 1 { format!(" (the longest of {})", Number(count)) } else { String::new() };
+        let which = if event.duration.is_some() { "longest" } else { "first" };
+        let more = if count > 1 { format!(" (the {which} of {})", Number(count)) } else { String::new() };
         let text = format!("{}{more}", event.text);
         statements.push(Statement::about_events(harm, text, event.frames[0], Subject::of(event)));
     }

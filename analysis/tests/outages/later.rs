@@ -1,6 +1,7 @@
 //! Connections that follow a wait.
 
 use super::{Cause, Kind, SECOND, events, events_of, lost, testkit, with_repeated_reply, with_waiting_call};
+use rdmascope_analysis::report::{Reach, of_events};
 use rdmascope_testkit::messages::{data, getattr, message, msg, nfs3, read_segment, reply, segment};
 use rdmascope_testkit::world::World;
 use rdmascope_tests::pcap::Capture;
@@ -395,6 +396,38 @@ fn a_reply_to_a_call_that_is_sent_again_is_lost() {
         assert_eq!(replayed, usize::from(is_lost), "{events:#?}");
         let expected: &[_] = if is_lost { &[(0.0, 3.0)] } else { &[] };
         assert_eq!(lost(&world, since), expected, "{events:#?}");
+    }
+}
+
+/// A client that asks for another connection at once has work, although the capture shows none.
+#[test]
+fn a_client_with_work_asks_at_once_after_a_close() {
+    let null = (message(&msg(5), &nfs3(5, 0, "")), message(&msg(5), &reply(5, "")));
+    for (pause, (call, answer), is_work) in [
+        (0, getattr(5), true),
+        (2 * SECOND, getattr(5), false),
+        (0, getattr(0x70_0000), false),
+        (0, null, false),
+    ] {
+        let mut world = World::connected();
+        world.getattr(1);
+        world.wait(14 * SECOND);
+        world.disconnect(testkit::CLIENT);
+        world.wait(pause);
+        connect(&mut world, 0x1000);
+        world.send(testkit::CLIENT, &call);
+        world.send(testkit::SERVER, &answer);
+        let found = events_of(&world);
+        let closed = found.iter().find(|event| event.kind == Kind::Disconnected).expect("it was closed");
+        let expected = match is_work {
+            true => {
+                "client closed the connection (DREQ) after 14.0s without calls; the client asked for connection 2 at once"
+            }
+            false => "client closed the connection (DREQ)",
+        };
+        assert_eq!(closed.text, expected);
+        let harmful = of_events(&found, Reach { span: None, is_live: false });
+        assert_eq!(harmful.len(), usize::from(is_work), "{harmful:#?}");
     }
 }
 

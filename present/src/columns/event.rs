@@ -97,7 +97,8 @@ pub static EVENT: Columns<SessionEvent> = {
                 "other_connection",
                 U32(|event| event.other.map(|id| id.0)),
                 "For `connected` and `calls-replayed`, the previous connection between the same two ends; \
-                 for `service-lost`, the connection with the next reply, or the next one that was made; for \
+                 for `disconnected`, the connection for which a client with work asked at once; for \
+                 `service-lost`, the connection with the next reply, or the next one that was made; for \
                  `call-fails-again` and `call-delayed`, the last connection with the call.",
             )
             .or_null(),
