@@ -2,6 +2,7 @@
 
 mod operations;
 mod problems;
+mod under_way;
 mod verdict;
 
 pub(crate) use operations::payload;
@@ -9,6 +10,7 @@ pub use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 pub(crate) use problems::{is_sealed, is_spoiled};
+pub use under_way::UnderWay;
 pub use verdict::{Harm, Reach, Statement, Subject, of_events};
 
 use crate::ending::Ending;
@@ -19,6 +21,7 @@ use crate::units::Number;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::phases::Phases;
 
 /// The figures of `analyze`.
 #[derive(Debug, Default)]
@@ -28,6 +31,7 @@ pub struct Report {
     /// Connections beyond [`Report::MOST_CONNECTIONS`].
     further_connections: u64,
     operations: Operations,
+    under_way: UnderWay,
     replies: Replies,
     problems: Problems,
     events: Events,
@@ -62,6 +66,7 @@ impl Report {
         match event {
             Event::Transaction(transaction) => {
                 self.operations.count(transaction);
+                self.under_way.count(transaction);
                 self.replies.count(transaction);
             }
             Event::Connection(connection) => {
@@ -86,6 +91,18 @@ impl Report {
     /// The operations by protocol; within a protocol, by total time, longest first.
     pub fn operations(&self) -> Vec<(&Key, &Stats)> {
         self.operations.by_time()
+    }
+
+    /// The share of each phase in the time of all calls of clients, in the order of
+    /// [`Phases::NAMES`](rdmascope_dissector::phases::Phases::NAMES). The sum is 1.
+    pub fn shares(&self) -> Option<[f64; Phases::COUNT]> {
+        let forward = self.operations.iter().filter(|(key, _)| !key.backward);
+        Stats::shares_of(forward.map(|(_, stats)| stats))
+    }
+
+    /// The time in which calls were under way.
+    pub const fn under_way(&self) -> &UnderWay {
+        &self.under_way
     }
 
     /// Counts of replies and Reply chunks.

@@ -14,7 +14,7 @@ use rdmascope_tests::{Differences, samples, values};
 fn check_sums(context: &str, session: &Session, differences: &mut Differences) {
     for transaction in &session.transactions {
         let xid = transaction.xid;
-        let (Some(Phases { times, acknowledged }), Some(latency)) =
+        let (Some(Phases { times, acknowledged, .. }), Some(latency)) =
             (Phases::of(transaction), transaction.latency())
         else {
             let lacks = transaction.call.is_none() || transaction.reply.is_none();

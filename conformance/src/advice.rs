@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use figures::{Size, Span};
-use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::connection::{CapturePoint, Connection};
 use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::rdma::End;
@@ -99,7 +99,9 @@ pub(crate) const RULES: &[Checked<Costs>] = &[
         explanation: "The rule looks at transactions that took more than 5 ms. The time until the \
             ACK of the call, and the time during which data of the server was in flight, count for \
             the wire, even if the data belongs to other transactions. So do RDMA Reads and Writes \
-            and the packets of the reply. The rest counts for the server. It is reported if there \
+            and the packets of the reply. The rest counts for the server. The time after RDMA Reads \
+            is left out unless the capture point is at the server, because responses may wait in \
+            the network beyond the capture point. It is reported if there \
             are at least 16 such transactions, the server's share is at least three quarters, and \
             it adds up to a tenth of the connection's lifetime. Transactions with retransmitted, \
             refused or missing packets count entirely for the wire. A reply that was lost before \
@@ -262,17 +264,29 @@ struct Slow {
     count: u64,
     latency: u64,
     server: u64,
+    /// The part of the server's time that may be time of the network, unless the capture point is at
+    /// the server.
+    after_reads: u64,
     longest: u64,
     examples: Examples,
 }
 
 impl Slow {
-    fn note(&mut self, transaction: &Transaction, reply: &Message, latency: u64, server: u64) {
+    fn note(&mut self, transaction: &Transaction, reply: &Message, latency: u64) {
+        let phases = Phases::of(transaction).unwrap_or_default();
+        let has_reads = transaction.timing.reads.is_some();
         self.count += 1;
         self.latency = self.latency.saturating_add(latency);
-        self.server = self.server.saturating_add(server);
-        self.longest = self.longest.max(server);
+        self.server = self.server.saturating_add(phases.server());
+        self.after_reads = self.after_reads.saturating_add(if has_reads { phases.server_after() } else { 0 });
+        self.longest = self.longest.max(phases.server());
         self.examples.note(transaction, reply);
+    }
+
+    /// The same without the time that may be time of the network.
+    fn certain(&self) -> Slow {
+        let Slow { latency, server, after_reads, .. } = *self;
+        Slow { latency: latency - after_reads, server: server - after_reads, after_reads: 0, ..self.clone() }
     }
 }
 
@@ -294,10 +308,9 @@ impl Costs {
             self.unclear.0 = self.unclear.0.saturating_add(latency);
             return;
         }
-        let server = Phases::of(transaction).map_or(0, |phases| phases.server());
-        self.slow.note(transaction, reply, latency, server);
+        self.slow.note(transaction, reply, latency);
         if let Some(sums) = self.slow_by.of(transaction) {
-            sums.note(transaction, reply, latency, server);
+            sums.note(transaction, reply, latency);
         }
     }
 
@@ -548,7 +561,9 @@ fn may_be_lost(slow: u64, connection: &Connection) -> bool {
 }
 
 fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
-    let Slow { count, latency, server, longest, examples } = &view.memory.slow;
+    let is_at_server = connection.capture_point() == Some(CapturePoint::Responder);
+    let known = |sums: &Slow| if is_at_server { sums.clone() } else { sums.certain() };
+    let Slow { count, latency, server, longest, examples, .. } = &known(&view.memory.slow);
     let life = connection.last.since(connection.first);
     // Missing packets may have been on the wire and kept it busy while other transactions waited.
     let (unclear, lacking) = view.memory.unclear;
@@ -557,7 +572,8 @@ fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut F
     if *count < ENOUGH || server / 3 < wire || *server < life / 10 || may_be_lost(*count, connection) {
         return;
     }
-    let mut by: Vec<_> = view.memory.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
+    let mut by: Vec<_> = view.memory.slow_by.0.iter().map(|(_, name, sums)| (*name, known(sums))).collect();
+    by.retain(|(_, sums)| sums.server > 0);
     by.sort_by_key(|(_, sums)| core::cmp::Reverse(sums.server));
     let worst: Vec<String> = by
         .iter()

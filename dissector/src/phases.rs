@@ -13,7 +13,8 @@ use crate::transaction::Transaction;
 /// through the network and the responder's queue pair. A queue pair that acknowledges late, as
 /// software on a busy host does, hides server time in this phase. One ACK may acknowledge several
 /// Sends, so the phase ends at the latest with the first RDMA operation on the call's memory, or
-/// with the first packet of the reply.
+/// with the first packet of the reply. Without an ACK, and over TCP, which may wait before it
+/// acknowledges, the shortest round trip of the connection so far is an estimate.
 ///
 /// RDMA Reads and Writes last from the first to the last packet of their kind, up to the reply.
 /// Where they overlap, the time counts as Reads. The reply's Send lasts from its first to its last
@@ -27,9 +28,11 @@ use crate::transaction::Transaction;
 pub struct Phases {
     /// The lengths in the order of [`Phases::NAMES`].
     pub times: [u64; Phases::COUNT],
-    /// Whether the ACK of the call was seen before the transaction ended. If not, its phase is 0,
-    /// and that time is part of the next two.
+    /// Whether the time until the ACK of the call is known or estimated. If not, its phase is 0, and
+    /// that time is part of the next two.
     pub acknowledged: bool,
+    /// Whether it is an estimate.
+    pub estimated: bool,
 }
 
 impl Phases {
@@ -69,7 +72,13 @@ impl Phases {
         let (reads, writes) = (span(timing.reads), span(timing.writes));
         let starts = [reads, writes].into_iter().flatten().map(|(start, _)| start);
         let first = starts.min().unwrap_or(reply_start);
-        let acknowledged = timing.acknowledged.map_or(0, |seen| within(seen.time).min(first));
+        let round_trip = Some(timing.round_trip).filter(|trip| *trip > 0);
+        let seen = timing.acknowledged.map(|seen| within(seen.time));
+        let arrived = match seen {
+            Some(seen) if timing.acknowledges_late => Some(round_trip.unwrap_or(seen).min(seen)),
+            seen => seen.or(round_trip),
+        };
+        let acknowledged = arrived.unwrap_or(0).min(first);
         let length = |span: Option<(u64, u64)>| span.map_or(0, |(start, end)| end.saturating_sub(start));
         let both = reads.zip(writes).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
         let (read, written) = (length(reads), length(writes) - length(both));
@@ -87,7 +96,11 @@ impl Phases {
             written,
             total - reply_start,
         ];
-        Some(Phases { times, acknowledged: timing.acknowledged.is_some() })
+        Some(Phases {
+            times,
+            acknowledged: arrived.is_some(),
+            estimated: arrived.is_some() && arrived != seen,
+        })
     }
 
     /// The time in which the reply may have waited for the network.
@@ -97,7 +110,13 @@ impl Phases {
 
     /// The time of the server: nothing on the wire explains it.
     pub fn server(&self) -> u64 {
-        self.times[3] + self.times[6]
+        self.times[3] + self.server_after()
+    }
+
+    /// The part of it between and after RDMA operations. Responses to RDMA Reads that wait in the
+    /// network between the capture point and the server look the same.
+    pub fn server_after(&self) -> u64 {
+        self.times[6]
     }
 }
 

@@ -414,6 +414,11 @@ pub struct Timing {
     /// request. One ACK may acknowledge several Sends, so the call arrived no later than this
     /// packet was sent. `None` if none was seen before the transaction ended.
     pub acknowledged: Option<Seen>,
+    /// Nanoseconds of the shortest round trip from the capture point to the end that replies, on the
+    /// connection until then. 0 if unknown.
+    pub round_trip: u64,
+    /// Whether that end may wait before it acknowledges, as TCP does.
+    pub acknowledges_late: bool,
     /// First RDMA Read request and last RDMA Read response.
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.

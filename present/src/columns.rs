@@ -52,7 +52,7 @@ pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
 pub use policy::{POLICY, PolicyRow};
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
-pub use report::{ERROR, OPERATION_FIGURES, PROBLEM, REPLIES};
+pub use report::{CALLS, ERROR, OPERATION_FIGURES, PROBLEM, REPLIES};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
 pub use state::STATE;
 pub use transaction::TRANSACTION;
@@ -74,6 +74,7 @@ pub static LISTS: &[&dyn List] = &[
     &FILE,
     &INTERFACE,
     &OPERATION_FIGURES,
+    &CALLS,
     &REPLIES,
     &ERROR,
     &PROBLEM,

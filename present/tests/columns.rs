@@ -25,9 +25,9 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
-    EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
-    INTERVAL_CONNECTION, INTERVAL_OPERATION, INTERVALS, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
+    CALLS, CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR,
+    EVENT, EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow,
+    INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, INTERVALS, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
     KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM,
     RDMA_INTERVAL, REPLIES, RULE, STATE, TABLES, TRANSACTION, VERDICT,
 };
@@ -495,6 +495,7 @@ fn sample_values_match_their_columns() {
         for (key, stats) in report.operations() {
             seen.object(&OPERATION_FIGURES, &OPERATION_FIGURES.of((key, stats)), "operation");
         }
+        seen.object(&CALLS, &CALLS.of(&report), "calls");
         seen.object(&REPLIES, &REPLIES.of(report.replies()), "replies");
         for (key, error) in report.all_errors() {
             seen.object(&ERROR, &ERROR.of((&key, error)), "error");

@@ -374,3 +374,31 @@ fn calls_that_the_capture_swaps_exceed_no_credits() {
     world.getattr(3);
     assert_eq!(certain(&whole(&world)), [""; 0]);
 }
+
+/// 40 WRITEs whose replies come 100 ms after the RDMA Reads. The other end of each Send acknowledges it
+/// after this time.
+fn slow_writes(to_server: i64, to_client: i64) -> Capture {
+    let mut world = World::connected();
+    let memory = segment(7, 4096, 0x1000);
+    for xid in 1..=40 {
+        world.send(CLIENT, &write_of(xid, memory));
+        world.wait(to_server);
+        world.ack(SERVER);
+        world.read(SERVER, memory, &data(4096));
+        world.wait(100_000_000);
+        world.send(SERVER, &written(xid, memory));
+        world.wait(to_client);
+        world.ack(CLIENT);
+    }
+    whole(&world)
+}
+
+/// At the client, data that waits in the network looks like a server that works.
+#[test]
+fn a_slow_network_beyond_the_capture_point_accuses_no_server() {
+    let is_accused =
+        |capture: &Capture| findings(capture).iter().any(|finding| rule(finding).id == "advice-slow-server");
+    assert!(!is_accused(&slow_writes(100_000, 5_000)), "at the client");
+    assert!(!is_accused(&slow_writes(20_000, 20_000)), "between the ends");
+    assert!(is_accused(&slow_writes(5_000, 100_000)), "at the server");
+}

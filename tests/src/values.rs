@@ -171,6 +171,8 @@ pub fn full() -> Transaction {
     reply.first = Seen { frame: 9, time: after(72_400) };
     full.timing = Timing {
         acknowledged: Some(Seen { frame: 8, time: after(70_050) }),
+        round_trip: 40_000,
+        acknowledges_late: false,
         reads: Some((after(70_100), after(71_100))),
         writes: Some((after(72_000), after(72_100))),
         requested_bytes: 8192,

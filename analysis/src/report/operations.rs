@@ -220,8 +220,17 @@ impl Stats {
 
     /// The share of each phase in the total time, in the order of [`Phases::NAMES`]. The sum is 1.
     pub fn shares(&self) -> Option<[f64; Phases::COUNT]> {
-        let total: f64 = self.phases.times.iter().map(|time| *time as f64).sum();
-        (total > 0.0).then(|| self.phases.times.map(|time| time as f64 / total))
+        Stats::shares_of([self].into_iter())
+    }
+
+    /// The share of each phase in the total time of several operations.
+    pub(super) fn shares_of<'a>(operations: impl Iterator<Item = &'a Stats>) -> Option<[f64; Phases::COUNT]> {
+        let mut sums = [0.0; Phases::COUNT];
+        for stats in operations {
+            sums.iter_mut().zip(stats.phases.times).for_each(|(sum, time)| *sum += time as f64);
+        }
+        let total: f64 = sums.iter().sum();
+        (total > 0.0).then(|| sums.map(|sum| sum / total))
     }
 }
 

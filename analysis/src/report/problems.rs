@@ -339,7 +339,7 @@ impl Problems {
             (Transport, "rejected-connection", self.rejected, "connection{s} rejected"),
             (Transport, "unanswered-connection", self.unanswered, "connection request{s} without an answer"),
             (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAK{s} or Terminate{s} that {ends|end} a connection"),
-            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAK{s}: packets were lost in the network"),
+            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAK{s}: packets were lost or reordered in the network"),
             (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAK{s}: receiver not ready (no Receive posted, or memory paged out)"),
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packet{s} sent again"),
             (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packet{s} received out of order: reordered, or lost before the capture point and sent again"),
@@ -347,7 +347,8 @@ impl Problems {
             (Transport, "bad-checksum", self.damaged, "TCP segment{s} with a wrong checksum or CRC, ignored"),
             // The snap length may have cut off the chunks that advertise the memory.
             (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "{RDMA Read or Write|RDMA Reads and Writes} of memory that no open transaction advertised"),
-            (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read response{s} without a captured request"),
+            // The capture lacks the requests.
+            (if sent.missing_packets > 0 { Capture } else { Transport }, "unmatched-response", tally(self.unmatched_responses), "RDMA Read response{s} without a captured request"),
             (Transport, "congestion-mark", tally(sent.congestion_marks), "packet{s} with a congestion mark"),
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packet{s}"),
             (Capture, "spoiled-end", spoiled, "packet{s} with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
@@ -357,7 +358,7 @@ impl Problems {
             (Capture, "one-direction-replies", one_way_replies, "repl{y|ies} captured in one direction only; {its call is|their calls are} not in the capture"),
             (Capture, "sealed-reply", self.sealed, "encrypted repl{y|ies} (krb5p): status unknown"),
             (Capture, "cut-message", self.cut_messages, cut_words),
-            (Capture, "missing-packet", tally(sent.missing_packets), "packet{s} missing from the capture"),
+            (Capture, "missing-packet", tally(sent.missing_packets), "packet{s} missing from the capture, or lost before the capture point"),
             (Capture, "clock-step", seen(totals.clock_steps, totals.first_clock_step), "time{s} that the clock of the capture stepped back: times across a step are unknown"),
             (Capture, "no-time-stamp", tally(if totals.untimed_records > 1 { totals.untimed_records } else { 0 }), "packet{s} without a time stamp: times and latencies are unknown"),
             (Capture, "dropped-packet", tally(ending.dropped()), "packet{s} dropped while capturing, as recorded in the capture"),

@@ -2,7 +2,7 @@
 
 use super::{ErrorCount, ErrorKey, Group, Problem, Report};
 use crate::ending::Ending;
-use crate::events::{Cause, Kind, SessionEvent};
+use crate::events::{Cause, Kind, SILENCE, SessionEvent};
 use crate::names::FailureName;
 use crate::units::{Counted, Number, Spoken};
 use core::cmp::Reverse;
@@ -150,6 +150,12 @@ impl Reach {
         let last = ending.totals.span.map(|(_, last)| last);
         Reach { span: ending.start().zip(last), is_live }
     }
+
+    /// Whether a duration is at least a second, and a tenth of the span.
+    fn is_much(self, duration: Option<u64>) -> bool {
+        let whole = self.span.map_or(0, |(first, last)| last.since(first));
+        duration.is_some_and(|duration| duration >= SILENCE.max(whole / 10))
+    }
 }
 
 /// The statements about events, in the order of time.
@@ -157,7 +163,7 @@ pub fn of_events(events: &[SessionEvent], reach: Reach) -> Vec<Statement> {
     let outages = Outage::all(events);
     let mut statements = Vec::new();
     lost(&outages, reach, &mut statements);
-    harmful(events, &outages, &mut statements);
+    harmful(events, &outages, reach, &mut statements);
     statements.sort_by_key(|statement| statement.harm);
     statements
 }
@@ -287,7 +293,7 @@ fn lost(outages: &[Outage<'_>], reach: Reach, statements: &mut Vec<Statement>) {
 }
 
 /// The harm of an event other than an outage; `None` if it does none.
-fn harm_of(event: &SessionEvent) -> Option<Harm> {
+fn harm_of(event: &SessionEvent, reach: Reach) -> Option<Harm> {
     match event.kind {
         Kind::Rejected | Kind::RequestUnanswered => Some(Harm::ServiceLost),
         Kind::CallWaited
@@ -300,15 +306,17 @@ fn harm_of(event: &SessionEvent) -> Option<Harm> {
         // Its client had work.
         Kind::Disconnected if event.other.is_some() => Some(Harm::Loss),
         Kind::DisconnectUnanswered => Some(Harm::Note),
-        // The server grants at most one credit.
-        Kind::CreditsExhausted if event.by_requester == Some(false) => Some(Harm::Note),
+        // The server grants at most one credit, or the credits bound the work of the client.
+        Kind::CreditsExhausted if event.by_requester == Some(false) || reach.is_much(event.duration) => {
+            Some(Harm::Note)
+        }
         _ => None,
     }
 }
 
 /// Adds the other harmful events: for each kind and end, one statement about the longest event, or the
 /// first one without a duration.
-fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<Statement>) {
+fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], reach: Reach, statements: &mut Vec<Statement>) {
     let is_part = |event: &&SessionEvent| {
         let may_be_part = matches!(
             event.kind,
@@ -318,7 +326,7 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec
     };
     let mut groups: Vec<(Harm, &SessionEvent, u64)> = Vec::new();
     for event in events.iter().filter(|event| !is_part(event)) {
-        let Some(harm) = harm_of(event) else { continue };
+        let Some(harm) = harm_of(event, reach) else { continue };
         let is_same = |other: &SessionEvent| {
             (other.kind, other.by_requester) == (event.kind, event.by_requester)
                 && (!matches!(event.kind, Kind::CallWaited | Kind::CallFailsAgain)

@@ -26,6 +26,11 @@ struct Half {
     early: Waiting<HeldPacket>,
     /// Counters of the responses that this end sent. Those of requests stay 0.
     counts: Counts,
+    /// The last READ response that answers no known request.
+    unmatched: Option<Psn>,
+    /// Those that belong to the same request as the one before: PSNs of the other end's requests that
+    /// are no packets.
+    continued: u64,
     /// Frames of its first NAKs. The other fields stay `None`.
     first_frames: FirstFrames,
     /// Its highest acknowledged PSN, and the first packet that acknowledged it.
@@ -208,6 +213,7 @@ impl ReliableConnection {
             fatal_naks: of_responses.fatal_naks,
             read_response_bytes: of_responses.read_response_bytes,
             unmatched_responses: of_responses.unmatched_responses,
+            missing_packets: counts.missing_packets.saturating_sub(self.halves[end.other()].continued),
             ..counts
         }
     }
@@ -441,6 +447,10 @@ fn note_unmatched(
     deliver: &mut Deliver<'_>,
 ) {
     sender.counts.unmatched_responses += 1;
+    let before = sender.unmatched.replace(packet.psn);
+    if !packet.operation.begins_message() && before == Some(packet.psn.minus(1)) {
+        sender.continued += 1;
+    }
     if judged && requester.requests.shows(packet.psn) {
         deliver(from, faulty(packet, Fault::Unasked));
     }

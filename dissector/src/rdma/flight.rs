@@ -6,7 +6,9 @@ use crate::record::Time;
 /// time between two moments is the difference of two sums.
 ///
 /// Data is in flight from the packet that carries it to the acknowledgement, and while more packets
-/// of its message are to come. An RDMA Read request is in flight until the last response.
+/// of its message are to come. An RDMA Read request is in flight until the last response. These
+/// packets pass the capture point before they arrive at the end. So the time until its next packet
+/// counts too, but no more than the shortest round trip between the capture point and the end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flight {
     /// The sum without the current period.
@@ -17,6 +19,10 @@ pub(crate) struct Flight {
     is_damaged: bool,
     /// The end of the period before it.
     idle: Option<Time>,
+    /// The shortest round trip to the end so far, in nanoseconds; 0 if unknown.
+    round_trip: u64,
+    /// The part of the sum that passed between the period before and the current one.
+    between: u64,
     /// The time between data and its retransmission.
     resent: u64,
     /// The last retransmission.
@@ -35,7 +41,34 @@ impl Flight {
     /// The time during which data was in flight, up to `now`.
     #[inline]
     pub(crate) fn until(&self, now: Time) -> u64 {
-        self.ended.saturating_add(self.since.map_or(0, |since| now.since(since)))
+        let more = self.since.map_or_else(|| self.returning(now), |since| now.since(since));
+        self.ended.saturating_add(more)
+    }
+
+    /// The part of the time since the last period in which a packet of the end cannot have arrived.
+    #[inline]
+    fn returning(&self, now: Time) -> u64 {
+        self.idle.map_or(0, |idle| now.since(idle).min(self.round_trip))
+    }
+
+    /// The shortest round trip to the end so far, in nanoseconds; 0 if unknown.
+    #[inline]
+    pub(crate) fn round_trip(&self) -> u64 {
+        self.round_trip
+    }
+
+    /// Notes the time from a packet to the ACK of the end.
+    #[inline]
+    pub(crate) fn note_round_trip(&mut self, time: u64) {
+        self.round_trip = if self.round_trip == 0 { time } else { self.round_trip.min(time) };
+    }
+
+    /// Notes the time from a call to the reply of the end, which contains a round trip.
+    #[inline]
+    pub(crate) fn note_latency(&mut self, time: u64) {
+        if time > 0 {
+            self.round_trip = self.round_trip.min(time);
+        }
     }
 
     /// The part of it that passed before retransmissions: the receiver may have lacked the data.
@@ -47,7 +80,11 @@ impl Flight {
     /// Begins a period.
     #[cold]
     pub(crate) fn begin(&mut self, now: Time) {
-        self.since.get_or_insert(now);
+        if self.since.is_none() {
+            self.between = self.returning(now);
+            self.ended = self.ended.saturating_add(self.between);
+            self.since = Some(now);
+        }
     }
 
     /// Notes a damaged packet. The period lasts until its data is sent again.
@@ -81,6 +118,7 @@ impl Flight {
     pub(crate) fn lack(&mut self) {
         if let (Some(since), Some(idle)) = (&mut self.since, self.idle) {
             *since = idle.min(*since);
+            self.ended -= core::mem::take(&mut self.between);
         }
     }
 
@@ -146,6 +184,27 @@ mod tests {
         flight.begin(Time(30));
         flight.lack();
         assert_eq!(flight.until(Time(35)), 25);
+    }
+
+    #[test]
+    fn a_round_trip_extends_time_in_flight() {
+        let mut flight = Flight::default();
+        flight.note_latency(3);
+        assert_eq!(flight.round_trip(), 0, "no ACK");
+        [6, 5, 9].into_iter().for_each(|time| flight.note_round_trip(time));
+        assert_eq!(flight.round_trip(), 5);
+        [7, 4, 0].into_iter().for_each(|time| flight.note_latency(time));
+        flight.begin(Time(10));
+        flight.end(Time(20));
+        assert_eq!([21, 24, 30].map(|now| flight.until(Time(now))), [11, 14, 14]);
+        flight.begin(Time(30));
+        assert_eq!(flight.until(Time(35)), 19);
+        flight.end(Time(36));
+        flight.begin(Time(38));
+        assert_eq!(flight.until(Time(40)), 24);
+        // The capture lacks packets between the two periods.
+        flight.lack();
+        assert_eq!(flight.until(Time(40)), 24);
     }
 
     #[test]

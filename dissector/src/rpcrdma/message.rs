@@ -137,6 +137,12 @@ impl Transactions {
         // itself. It does not count then.
         let timing = &mut open.transaction.timing;
         timing.acknowledged = timing.acknowledged.filter(|seen| seen.frame < send.seen.frame);
+        if let Some(call) = &open.transaction.call {
+            peers.flights[from].note_latency(send.first.time.since(call.seen.time));
+        }
+        let timing = &mut open.transaction.timing;
+        timing.round_trip = peers.flights[from].round_trip();
+        timing.acknowledges_late = send.position.counts_bytes();
         let is_answered = timing.acknowledged.is_some() || timing.moved();
         let before = if is_answered { open.waited } else { open.waited_before };
         // The packets of the reply itself are no wait.

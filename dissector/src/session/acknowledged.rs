@@ -166,7 +166,9 @@ impl Session {
             let (position, seen) = acknowledged;
             let Some(Waiting { last, sent, call, is_certain }) = kept.waiting.pop_front() else { return };
             if is_ack && is_certain && last == position && seen == packet {
-                kept.round_trips.get_or_insert_default().record(seen.time.since(sent));
+                let round_trip = seen.time.since(sent);
+                kept.round_trips.get_or_insert_default().record(round_trip);
+                self.peers.flights[sender.other()].note_round_trip(round_trip);
             }
             if let Some(call) = call {
                 transactions.note_acknowledged(call, seen, &self.peers);

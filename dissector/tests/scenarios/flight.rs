@@ -7,6 +7,9 @@ use rdmascope_testkit::world::*;
 use rdmascope_wire::rpcrdma::Segment;
 use std::ops::Range;
 
+/// The round trip to each end, in nanoseconds: each ACK follows at once.
+const ROUND_TRIP: u64 = 1_000;
+
 const ARGUMENTS: Segment = segment(7, 4_000, 0x1000);
 
 /// A WRITE whose data the server reads.
@@ -50,7 +53,7 @@ fn reply_may_wait_for_data_of_another_call() {
     let ack = world.frames.len();
     world.ack(CLIENT);
     reply_to_the_first(&mut world);
-    assert_eq!(busy(&world, 1), [between(&world, other.start, ack), 0]);
+    assert_eq!(busy(&world, 1), [between(&world, other.start, ack) + ROUND_TRIP, 0]);
     assert_eq!(busy(&world, 2), [0, 0], "its own packets are no wait");
     // Without the packets of the other reply, nothing was in flight.
     let alone = world.run_without(other);
@@ -69,7 +72,7 @@ fn reply_may_wait_for_rdma_reads_of_another_call() {
     world.wait(100_000);
     let answers = world.read_response(CLIENT, psn, &data(4_000));
     reply_to_the_first(&mut world);
-    assert_eq!(busy(&world, 1), [between(&world, asked, answers.end - 1), 0]);
+    assert_eq!(busy(&world, 1), [between(&world, asked, answers.end - 1) + ROUND_TRIP, 0]);
 }
 
 #[test]
@@ -86,7 +89,8 @@ fn busy_time_after_rdma_operations_is_separate() {
     world.ack(CLIENT);
     world.wait(10_000);
     world.send(SERVER, &message(&msg(2), &reply(2, "0 0 0 4000 2 h0")));
-    assert_eq!(busy(&world, 2), [0, between(&world, other.start, ack)]);
+    // After the RDMA Reads, and after the ACK.
+    assert_eq!(busy(&world, 2), [0, between(&world, other.start, ack) + 2 * ROUND_TRIP]);
 }
 
 /// The ACK was lost after the capture point, so the responder waited for it.
@@ -99,7 +103,7 @@ fn retransmission_shows_that_responder_waited() {
     let again = world.frames.len();
     world.again(other.clone());
     reply_to_the_first(&mut world);
-    assert_eq!(busy(&world, 1), [between(&world, other.start, again), 0]);
+    assert_eq!(busy(&world, 1), [between(&world, other.start, again) + ROUND_TRIP, 0]);
 }
 
 /// The call was lost after the capture point, so the responder cannot have worked on it.
@@ -135,7 +139,7 @@ fn missing_packets_count_as_in_flight_since_last_ack() {
     let found = world.run_without(other);
     let shown = found.xid(1).timing.busy_before;
     assert!(shown >= between(&world, next.start, ack), "{shown}");
-    assert_eq!(shown, between(&world, idle, released));
+    assert_eq!(shown, between(&world, idle, released) + ROUND_TRIP);
 }
 
 /// The receiver dropped the packet, so its data had to be sent again.
@@ -151,5 +155,5 @@ fn damaged_packet_is_in_flight_until_retransmission_is_acked() {
     assert!(again < ack);
     let last = world.frames[other.start].data.len() - 1;
     world.frames[other.start].data[last] ^= 1;
-    assert_eq!(busy(&world, 1), [between(&world, other.start, ack), 0]);
+    assert_eq!(busy(&world, 1), [between(&world, other.start, ack) + ROUND_TRIP, 0]);
 }

@@ -84,6 +84,20 @@ fn psns_may_wrap_within_any_message() {
     }
 }
 
+/// The request of an RDMA Read is one packet, and its responses have the PSNs after it.
+#[test]
+fn a_missing_read_request_is_one_packet() {
+    let mut world = World::connected();
+    session(&mut world);
+    // RDMA READ Request.
+    let request = world.frames.iter().position(|frame| frame.data[42] == 0x0c).expect("it reads");
+    world.frames.remove(request);
+    let report = world.run();
+    let [requester, responder] = [report.connections[0].requester, report.connections[0].responder];
+    assert_eq!(responder.sent.missing_packets, 1);
+    assert_eq!(requester.sent.unmatched_responses, 8);
+}
+
 /// Loses each packet of end `from` in turn. The receiver answers with a NAK, and everything from
 /// there on is retransmitted.
 fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {

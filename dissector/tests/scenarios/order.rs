@@ -28,6 +28,7 @@ fn gist(report: &Report) -> Vec<String> {
             each.timing.reads = None;
             each.timing.writes = None;
             each.timing.acknowledged = None;
+            each.timing.round_trip = 0;
             (each.timing.busy_before, each.timing.busy_after) = (0, 0);
             for message in [&mut each.call, &mut each.reply].into_iter().flatten() {
                 message.seen.frame = 0;

@@ -5,7 +5,7 @@ use crate::column::Read::{Boolean, Fraction, Frame, Nanoseconds, Object, Shown, 
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use rdmascope_analysis::names::{self, Failure};
 use rdmascope_analysis::replies::{Mechanism, Replies};
-use rdmascope_analysis::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
+use rdmascope_analysis::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Report, Stats};
 use rdmascope_dissector::phases::{Phases, grouped};
 
 /// A marker for the transactions of one protocol, direction and principal operation.
@@ -107,7 +107,7 @@ static SHARES: Columns<Shares> = {
                 "server_before",
                 Fraction(|shares| Some(rounded(shares[2] + shares[3]))),
                 "The time before the first RDMA operation or the reply: `sending_before` and `idle_before` \
-                 together. It includes the time until the ACK if the ACK is not in the capture.",
+                 together. It includes the time until the ACK if that is unknown.",
             ),
             C::new(
                 "sending_before",
@@ -156,6 +156,40 @@ static SHARES: Columns<Shares> = {
             ),
             C::new("writes", Fraction(|shares| Some(rounded(shares[7]))), "RDMA Writes."),
             C::new("reply", Fraction(|shares| Some(rounded(shares[8]))), "The Sends of the replies."),
+        ],
+    }
+};
+
+impl Subject for Report {
+    type Of<'a> = &'a Report;
+}
+
+/// The time of all calls of clients.
+pub static CALLS: Columns<Report> = {
+    type C = Column<Report>;
+    type O<U> = Within<Report, U>;
+    Columns {
+        name: "calls",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "under_way_ns",
+                Nanoseconds(|report| Some(report.under_way().length())),
+                "The time in which at least one call waited for its reply. A call without a reply counts \
+                 with the time that it waited, at least.",
+            ),
+            C::new(
+                "mean",
+                Fraction(|report| report.under_way().mean_calls().map(rounded)),
+                "The mean number of such calls in that time.",
+            )
+            .or_null(),
+            C::new(
+                "shares",
+                Object(&O { columns: &SHARES, lend: |report, see| lend(report.shares(), see) }),
+                "The share of each phase in the time of all calls, as for one operation.",
+            )
+            .or_null(),
         ],
     }
 };

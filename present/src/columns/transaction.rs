@@ -371,8 +371,9 @@ pub(super) static PHASES: Columns<Phases> = {
                 "From the last packet of the call's Send until its ACK: the network as seen from the \
                  capture point, and the responder's queue pair. If the responder acknowledges late, in \
                  software on a busy host, this phase includes server work. One ACK may cover several Sends, \
-                 so this phase ends at the latest with the first RDMA operation or the reply. It is null if \
-                 the capture has no ACK before the transaction ended; `server_before_ns` then includes this \
+                 so this phase ends at the latest with the first RDMA operation or the reply. Without an ACK, \
+                 and over TCP, which may acknowledge late, it is at most the shortest round trip of the \
+                 connection so far. It is null if neither is known; `server_before_ns` then includes this \
                  time.",
             )
             .or_null(),

@@ -2,14 +2,15 @@
 
 use super::write_line;
 use crate::columns::{
-    CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, REPLIES, WAY,
+    CALLS, CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, REPLIES,
+    WAY,
 };
 use rdmascope_analysis::capture_points::EndToEnd;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::report::Report;
 use std::io::{self, Write};
 
-/// Writes the lines of a report: the capture, its connections, operations, replies, errors,
+/// Writes the lines of a report: the capture, its connections, operations, calls, replies, errors,
 /// problems and events.
 pub fn write_report(report: &Report, ending: &Ending, out: &mut dyn Write) -> io::Result<()> {
     write_line(out, &CAPTURE.of(ending))?;
@@ -19,6 +20,7 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut dyn Write) -> io
     for (key, stats) in report.operations() {
         write_line(out, &OPERATION_FIGURES.of((key, stats)))?;
     }
+    write_line(out, &CALLS.of(report))?;
     write_line(out, &REPLIES.of(report.replies()))?;
     for (key, error) in report.all_errors() {
         write_line(out, &ERROR.of((&key, error)))?;

@@ -46,12 +46,35 @@ impl Text<'_> {
         let verdict = self.report.verdict(ending, 0);
         write_leading(Statement::leading(&verdict), style, out)?;
         capture(ending, style, out)?;
+        self.write_calls(out)?;
         self.write_connections(out)?;
         self.write_operations(out)?;
         self.write_replies(out)?;
         further(out)?;
         self.write_problems(&verdict, out)?;
         out.flush()
+    }
+
+    /// Writes how long calls were under way, and the phases in which they spent their time.
+    fn write_calls(self, out: &mut dyn Write) -> io::Result<()> {
+        /// The names of [`Phases::GROUPS`] in a sentence.
+        const NAMES: [&str; 6] =
+            ["call until its ACK", "RDMA Reads", "data in flight", "server side", "RDMA Writes", "reply"];
+        let Text { report, ending, .. } = self;
+        let Some(mean) = report.under_way().mean_calls() else { return Ok(()) };
+        let length = report.under_way().length();
+        let whole = ending.totals.span.filter(|_| ending.chosen.is_none());
+        let whole = whole.map(|(first, last)| last.since(first)).filter(|whole| *whole > 0);
+        let part = whole.map_or(String::new(), |whole| {
+            format!(" ({:.0} % of the span)", 100.0 * length as f64 / whole as f64)
+        });
+        let shares = report.shares().map_or([0.0; 6], grouped);
+        let mut shares: Vec<_> = shares.into_iter().zip(NAMES).filter(|(share, _)| *share >= 0.005).collect();
+        shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let shares: Vec<String> =
+            shares.iter().map(|(share, name)| format!("{name} {:.0} %", 100.0 * share)).collect();
+        let shares = if shares.is_empty() { String::new() } else { format!(": {}", shares.join(", ")) };
+        writeln!(out, "  calls         under way for {}{part}, {mean:.1} at a time{shares}", Duration(length))
     }
 
     fn write_connections(self, out: &mut dyn Write) -> io::Result<()> {

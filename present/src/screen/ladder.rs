@@ -309,7 +309,11 @@ fn write_phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) 
         let share = Share { time, latency };
         let length = usize::try_from(share.of(40)).unwrap_or(40).min(40);
         let bar: String = core::iter::repeat_n(bar, length).collect();
-        let line = format!("  {name:14}{:>8}  {share}  {bar}", Duration(time).to_string());
+        let note = match index {
+            1 if phases.estimated => "  estimated: the shortest round trip of the connection",
+            _ => "",
+        };
+        let line = format!("  {name:14}{:>8}  {share}  {bar}{note}", Duration(time).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
     write_pull(transaction, out)

@@ -357,7 +357,7 @@ impl Page<'_> {
                 "to its ACK (network and server queue pair); the time before the first RDMA operation or the reply; RDMA Reads; the "
                 "time between and after; RDMA Writes; the reply's Send. Time before and after RDMA operations is \u{201c}sending\u{201d} "
                 "while data of the responder was in flight, mostly of other transactions, or data of the requester had to be sent again. "
-                "The rest is \u{201c}server\u{201d}. If the ACK is not in the capture, its time counts as \u{201c}before\u{201d}."
+                "The rest is \u{201c}server\u{201d}. If the capture has neither the ACK nor a round trip before it, its time counts as \u{201c}before\u{201d}."
             }
             @if let Some(chart) = charts::latencies(&operations) { (chart) }
         }
