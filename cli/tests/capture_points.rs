@@ -174,10 +174,10 @@ fn joined_captures_cover_the_complete_session() {
     for line in reported.iter().filter(|line| !line["split"].is_null()) {
         let same =
             original.iter().find(|other| other["xid"] == line["xid"] && key(other) == key(line)).unwrap();
-        let parts = ["client_ns", "there_ns", "server_ns", "back_ns"]
+        let parts = ["client_ns", "there_ns", "server_ns", "sending_ns", "back_ns"]
             .map(|part| line["split"][part].as_u64().unwrap());
         assert_eq!(Some(parts.iter().sum::<u64>()), same["latency_ns"].as_u64(), "{line}");
-        assert!(parts[1] + parts[3] >= (DELAYS[0] + DELAYS[1]) as u64, "{line}");
+        assert!(parts[1] + parts[4] >= (DELAYS[0] + DELAYS[1]) as u64, "{line}");
         if line["read_bytes"] == 0 {
             assert_eq!(parts[0], 0, "nothing was read: {line}");
         }
@@ -243,7 +243,7 @@ fn retransmission_delay_belongs_to_the_path() {
         let ends = both_ends_of(Pcap::of(&pcap::write(&capture)), |index| index == sent[0]);
         let reported = ends.output("transactions");
         let (one, other) = (&line["split"], &of(&reported)["split"]);
-        for same in ["client_ns", "there_ns", "server_ns", "back_ns"] {
+        for same in ["client_ns", "there_ns", "server_ns", "sending_ns", "back_ns"] {
             let [expected, found] = [one, other].map(|split| split[same].as_i64().expect("it is split"));
             let expected = expected + if same == part { AGAIN } else { 0 };
             // Packets have different queueing delays.

@@ -108,6 +108,13 @@ impl Phases {
         self.times[2] + self.times[5]
     }
 
+    /// The time in which data of the responder moved, or in which the reply may have waited for the
+    /// network, without RDMA Reads.
+    pub fn moving(&self) -> u64 {
+        let [.., writes, reply] = self.times;
+        self.sending() + writes + reply
+    }
+
     /// The time of the server: nothing on the wire explains it.
     pub fn server(&self) -> u64 {
         self.times[3] + self.server_after()

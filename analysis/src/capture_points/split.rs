@@ -3,6 +3,7 @@
 use crate::report::{Key, Operations};
 use core::ops::AddAssign;
 use rdmascope_dissector::exchange::{Step, StepKind};
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Transaction;
 
@@ -12,8 +13,8 @@ use rdmascope_dissector::transaction::Transaction;
 ///
 /// While the server waits for an RDMA Read, the time is split by its packets: its request in
 /// transit, the caller until the last response left, and that response in transit. All other time
-/// between the arrival of the call and the departure of the reply is server time, including RDMA
-/// Writes.
+/// between the arrival of the call and the departure of the reply is time of the server, or the
+/// server's data was on its way ([`Phases::moving`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// At the caller's end: from an RDMA Read request to its last response.
@@ -22,17 +23,23 @@ pub struct Split {
     pub to_responder: u64,
     /// At the responder's end.
     pub server: u64,
+    /// Between the arrival of the call and the departure of the reply: RDMA Writes, the packets of the
+    /// reply, and the time in which the reply may have waited for data on its way.
+    pub sending: u64,
     /// In transit from the responder to the caller: RDMA Read requests, and the reply.
     pub to_caller: u64,
 }
 
 impl Split {
     /// The names of the parts.
-    pub const NAMES: [&str; 4] = ["client", "way there", "server", "way back"];
+    pub const NAMES: [&str; Split::PARTS] = ["client", "way there", "server", "sending", "way back"];
+
+    /// The number of parts.
+    pub const PARTS: usize = 5;
 
     /// The parts in the order of [`Split::NAMES`].
-    pub fn parts(self) -> [u64; 4] {
-        [self.client, self.to_responder, self.server, self.to_caller]
+    pub fn parts(self) -> [u64; Split::PARTS] {
+        [self.client, self.to_responder, self.server, self.sending, self.to_caller]
     }
 
     /// The sum of the parts.
@@ -81,6 +88,8 @@ impl Split {
         }
         advance(&mut now, end, &mut split.server);
         advance(&mut now, arrived, &mut split.to_caller);
+        split.sending = Phases::of(transaction).map_or(0, |phases| phases.moving()).min(split.server);
+        split.server -= split.sending;
         Some(split)
     }
 }
@@ -96,6 +105,7 @@ impl AddAssign for Split {
         self.client = self.client.saturating_add(other.client);
         self.to_responder = self.to_responder.saturating_add(other.to_responder);
         self.server = self.server.saturating_add(other.server);
+        self.sending = self.sending.saturating_add(other.sending);
         self.to_caller = self.to_caller.saturating_add(other.to_caller);
     }
 }
@@ -124,7 +134,7 @@ impl Sum {
 
     /// The share of each part in percent with one decimal, in the order of [`Split::NAMES`]; `-` if
     /// the time is zero.
-    pub fn shares(&self) -> [String; 4] {
+    pub fn shares(&self) -> [String; Split::PARTS] {
         let total = self.split.total();
         self.split.parts().map(|part| match total {
             0 => "-".to_owned(),

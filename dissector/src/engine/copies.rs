@@ -14,8 +14,8 @@ use rdmascope_wire::bth::Bth;
 /// The recent packets of the capture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    /// A packet belongs to the set that its BTH selects, which does not depend on its payload.
-    /// Empty before the first packet.
+    /// A packet belongs to the set that its identity selects. The transmissions of a packet and its
+    /// ACKs have equal numbers, so these would crowd one set. Empty before the first packet.
     sets: Box<[Set]>,
     /// One bit for each queue pair that received packets with an Identification, by the low bits of
     /// its number.
@@ -37,9 +37,6 @@ pub(crate) struct Copies {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     identity: Identity,
-    /// Selects the set: destination queue pair and PSN, multiplied by 2^32 over the golden ratio to
-    /// spread similar values.
-    mixed: u32,
     /// The bit of the destination queue pair.
     flow: u64,
     seen: Seen,
@@ -63,40 +60,23 @@ type Place = (Tap, u32);
 impl Sighting {
     pub(crate) fn new(frame: &Frame<'_>, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
         let place = (tap, frame.hop);
-        Sighting::of(frame.identity, bth.psn.value(), bth.destination_qp.0, seen, place, frame.context)
+        Sighting::of(frame.identity, bth.destination_qp.0, seen, place, frame.context)
     }
 
-    /// The sighting of a TCP segment: sequence number and port replace PSN and queue pair. The
-    /// acknowledgement number distinguishes segments without payload, which share a sequence
-    /// number.
+    /// The sighting of a TCP segment: the port replaces the queue pair.
     pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
-        let number = segment.sequence.wrapping_add(segment.acknowledgement.unwrap_or(0));
-        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, (tap, 0), segment.context)
+        Sighting::of(segment.identity(), segment.ports[1].into(), seen, (tap, 0), segment.context)
     }
 
-    fn of(
-        identity: Identity,
-        number: u32,
-        receiver: u32,
-        seen: Seen,
-        place: Place,
-        context: u32,
-    ) -> Sighting {
-        let mixed = number.wrapping_add(receiver << 8).wrapping_mul(0x9e37_79b1);
-        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, place, context }
-    }
-
-    /// The index of its set.
-    #[inline]
-    fn place(&self, sets: usize) -> usize {
-        place(self.mixed, sets)
+    fn of(identity: Identity, receiver: u32, seen: Seen, place: Place, context: u32) -> Sighting {
+        Sighting { identity, flow: 1 << (receiver % u64::BITS), seen, place, context }
     }
 }
 
-/// The index of the set of a packet, by [`Sighting::mixed`].
+/// The index of the set of a packet, by the hash of its identity.
 #[inline]
-fn place(mixed: u32, sets: usize) -> usize {
-    (mixed >> (u32::BITS - sets.ilog2())) as usize
+fn place(hash: u64, sets: usize) -> usize {
+    (hash >> (u64::BITS - sets.ilog2())) as usize
 }
 
 fn sets(count: usize) -> Box<[Set]> {
@@ -115,8 +95,6 @@ struct Set {
 #[derive(Clone, Debug)]
 struct Shown {
     first: First,
-    /// [`Sighting::mixed`].
-    mixed: u32,
     place: (Place, Time),
     /// Further places, at most [`PLACES`]. Few packets have any, so that the table stays small.
     further: Vec<(Place, Time)>,
@@ -157,8 +135,8 @@ impl Set {
 }
 
 impl Shown {
-    fn new(first: First, mixed: u32, place: Place) -> Shown {
-        Shown { first, mixed, place: (place, first.seen.time), further: Vec::new() }
+    fn new(first: First, place: Place) -> Shown {
+        Shown { first, place: (place, first.seen.time), further: Vec::new() }
     }
 
     /// Whether `place` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
@@ -212,7 +190,7 @@ impl Copies {
         let few = core::mem::replace(&mut self.sets, sets(SETS_APART));
         for (identity, shown) in few.into_iter().flat_map(|set| set.identities.into_iter().zip(set.seen)) {
             let Some(shown) = shown else { continue };
-            self.sets[place(shown.mixed, SETS_APART)].insert(identity, shown);
+            self.sets[place(identity, SETS_APART)].insert(identity, shown);
         }
     }
 
@@ -231,14 +209,14 @@ impl Copies {
             self.numbered |= sighting.flow;
         }
         let (is_numbered, within) = (self.is_numbered(sighting), self.within());
-        let Sighting { identity, seen, place, context, mixed, .. } = sighting;
-        let set = &mut self.sets[sighting.place(self.sets.len())];
+        let Sighting { identity, seen, place: here, context, .. } = sighting;
+        let set = &mut self.sets[place(identity.hash(), self.sets.len())];
         if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
         {
-            let is_elsewhere = shown.place.0.0.file != place.0.file;
+            let is_elsewhere = shown.place.0.0.file != here.0.file;
             let within = if is_elsewhere { within.max(OTHER_FILE) } else { within };
-            if shown.is_copy(is_numbered, place, seen.time, within) {
+            if shown.is_copy(is_numbered, here, seen.time, within) {
                 let first = shown.first;
                 let is_late = seen.time.since(first.seen.time) > NUMBERED;
                 self.elsewhere[usize::from(is_late)] += u64::from(is_elsewhere);
@@ -248,7 +226,7 @@ impl Copies {
             // order whether retransmissions are distinguished or not.
             set.seen[at] = None;
         }
-        set.insert(identity.hash(), Shown::new(First { seen, context }, mixed, place));
+        set.insert(identity.hash(), Shown::new(First { seen, context }, here));
         None
     }
 
@@ -264,7 +242,9 @@ impl Copies {
     /// Whether an equal packet is in the table, whatever its age.
     pub(crate) fn holds(&self, sighting: Sighting) -> bool {
         !self.sets.is_empty()
-            && self.sets[sighting.place(self.sets.len())].position(sighting.identity).is_some()
+            && self.sets[place(sighting.identity.hash(), self.sets.len())]
+                .position(sighting.identity)
+                .is_some()
     }
 
     /// Whether the sender of a packet numbers packets, as seen so far, including this packet.

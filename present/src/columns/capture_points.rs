@@ -200,10 +200,13 @@ pub static SPLIT: Columns<Split> = {
                 Nanoseconds(|split| Some(split.to_responder)),
                 "In transit to the answering end: the call, and responses to RDMA Reads.",
             ),
+            C::new("server_ns", Nanoseconds(|split| Some(split.server)), "At the answering end."),
             C::new(
-                "server_ns",
-                Nanoseconds(|split| Some(split.server)),
-                "At the answering end, including RDMA Writes.",
+                "sending_ns",
+                Nanoseconds(|split| Some(split.sending)),
+                "From the arrival of the call to the departure of the reply: RDMA Writes, the packets of \
+                 the reply, and the time in which data of the answering end was in flight or data of the \
+                 calling end had to be sent again.",
             ),
             C::new(
                 "back_ns",
