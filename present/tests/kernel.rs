@@ -364,14 +364,16 @@ fn more_tracepoints_split_the_time_further() {
 #[test]
 fn a_trace_without_a_capture_has_calls_and_latencies() {
     let text = samples::text("nfs3-basic", "client.trace")
-        + "x-1 [000] ..... 99.0: rpc_stats_latency: task:0000000c@00000001 xid=0x1b396a62 nfsv3 WRITE backlog=0 rtt=1 execute=2\n";
+        + "x-1 [000] ..... 40.349893: rpc_stats_latency: task:0000000c@00000001 xid=0x1b396a62 nfsv3 WRITE backlog=5000 rtt=24000 execute=29000\n";
     let results = TraceResults::alone(read(&text));
     assert!(!results.has_capture);
     let trace = &results.trace;
     let write = trace.calls.iter().find(|call| trace.name_of(call) == Some("nfsv3 WRITE")).unwrap();
     assert_eq!((write.xid, write.latency()), (0x1b39_6a62, Some(23_436_000)));
-    let step = results.steps.iter().find(|step| results.operation(step) == "nfsv3 WRITE").unwrap();
-    assert_eq!((step.count(), step.total()), (1, 23_436_000));
+    // The task began 29 ms before its end, and 5 ms before xprtrdma_marshal.
+    let steps = results.steps.iter().filter(|step| results.operation(step) == "nfsv3 WRITE");
+    let found: Vec<_> = steps.map(|step| (step.from, step.count(), step.total())).collect();
+    assert_eq!(found, [(Point::Begun, 1, 5_000_000), (Point::Marshalled, 1, 23_436_000)]);
     let marshalled = text.matches("xprtrdma_marshal:").count();
     assert_eq!(trace.calls.len(), marshalled);
     // Callbacks are included.

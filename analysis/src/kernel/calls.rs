@@ -250,9 +250,10 @@ impl Assembly {
                     self.at(call, Point::ReplyPosted, time);
                 }
             }
-            Event::RpcLatency { xid, program, procedure } => {
+            Event::RpcLatency { xid, program, procedure, execute } => {
                 if let Some(call) = self.callers.get(&xid).copied() {
                     self.name(call, program, procedure);
+                    execute.into_iter().for_each(|execute| self.lasted(call, time, execute));
                 }
             }
             Event::SvcReceive { completion, received } => {
@@ -294,6 +295,15 @@ impl Assembly {
             }
             _ => {}
         }
+    }
+
+    /// Notes the start of a task that ended at `time` after this number of microseconds. It is no
+    /// later than the points that follow.
+    fn lasted(&mut self, call: u32, time: i64, execute: u64) {
+        let execute = i64::try_from(execute).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let times = &mut self.call(call).times;
+        let next = [Point::Reserved, Point::Marshalled].into_iter().find_map(|point| times.get(point));
+        times.set(Point::Begun, time.saturating_sub(execute).min(next.unwrap_or(time)));
     }
 
     fn call(&mut self, call: u32) -> &mut Call {

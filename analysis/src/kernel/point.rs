@@ -30,6 +30,7 @@ impl Role {
     pub const fn points(self) -> &'static [Point] {
         match self {
             Role::Caller => &[
+                Point::Begun,
                 Point::Reserved,
                 Point::Marshalled,
                 Point::CallPosted,
@@ -55,6 +56,8 @@ impl Role {
 /// A point in the life of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Point {
+    /// The start of the RPC task, by the event `rpc_stats_latency` at its end.
+    Begun,
     /// The event `xprt_reserve`.
     Reserved,
     /// The event `xprtrdma_marshal`.
@@ -89,11 +92,12 @@ pub enum Point {
 
 impl Point {
     /// The number of points.
-    pub(super) const COUNT: usize = 15;
+    pub(super) const COUNT: usize = 16;
 
     /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
+            Point::Begun => "begun",
             Point::Reserved => "reserved",
             Point::Marshalled => "marshalled",
             Point::CallPosted => "call-posted",
@@ -120,6 +124,7 @@ impl Point {
     /// The activity between this point and the next of its role; empty for the last point.
     pub(crate) const fn until_next(self) -> &'static str {
         match self {
+            Point::Begun => "slot",
             Point::Reserved => "queue",
             Point::Marshalled => "post",
             Point::CallPosted | Point::ReplyPosted => "kernel to NIC",

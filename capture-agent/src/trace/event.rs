@@ -124,6 +124,8 @@ pub enum Event<'a> {
         program: &'a str,
         /// Name of the procedure, for example `READ`.
         procedure: &'a str,
+        /// Microseconds since its task began.
+        execute: Option<u64>,
     },
     /// `svcrdma_wc_recv`, before Linux 5.18 `svcrdma_wc_receive`: the device has received a
     /// message.
@@ -330,5 +332,6 @@ fn latency(fields: Fields<'_>) -> Option<Event<'_>> {
         xid,
         program,
         procedure,
+        execute: fields.word("execute=").and_then(|execute| execute.parse().ok()),
     })
 }

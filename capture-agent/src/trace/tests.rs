@@ -90,7 +90,7 @@ fn requester_events_are_parsed() {
         event(
             "rpc_stats_latency: task:00000002@00000002 xid=0x14396a62 nfsv3 READ backlog=5 rtt=2 execute=9 xprt_id=1"
         ),
-        Event::RpcLatency { xid: 0x1439_6a62, program: "nfsv3", procedure: "READ" }
+        Event::RpcLatency { xid: 0x1439_6a62, program: "nfsv3", procedure: "READ", execute: Some(9) }
     );
 }
 

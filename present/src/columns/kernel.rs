@@ -17,6 +17,7 @@ static ROLES: Words =
     &[explained("caller", "the host sends the call"), explained("answerer", "the host sends the reply")];
 
 static POINTS: Words = &[
+    explained("begun", "the start of the RPC task, by `rpc_stats_latency`"),
     explained("reserved", "`xprt_reserve`: the RPC has an XID"),
     explained("marshalled", "`xprtrdma_marshal`"),
     explained("call-posted", "`xprtrdma_post_send`"),
