@@ -156,7 +156,7 @@ pub enum Cause {
     Unanswered,
     /// The requester never confirmed that the connection was accepted.
     Unconfirmed,
-    /// The request for the connection was answered late.
+    /// The connection was made late: its requests were lost, or answered late.
     AnsweredLate,
 }
 

@@ -264,3 +264,27 @@ fn calls_of_adjacent_outages_count_once() {
     let text = &verdict[0].text;
     assert!(text.ends_with("15 calls waited"), "{text}");
 }
+
+/// Few retransmissions in a long capture do not lead the report.
+#[test]
+fn rare_retransmissions_do_not_lead() {
+    let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
+    let before = leading(&capture);
+    let again = mutate::repeat(&capture, |packet| packet.number == 200);
+    let late = again.packets.into_iter().find(|packet| packet.number == 201);
+    let mut late = late.expect("it was repeated");
+    late.time += 5_000_000;
+    let at = capture.packets.partition_point(|packet| packet.time <= late.time);
+    capture.packets.insert(at, late);
+    capture.renumber();
+    let harm = |capture: &Capture| {
+        let (report, ending, _) = report(capture);
+        let verdict = report.verdict(&ending, 0);
+        let resent = verdict.into_iter().find(|statement| statement.text.ends_with("sent again"));
+        resent.map(|statement| statement.harm)
+    };
+    assert!(capture.packets.len() > 1_000);
+    assert_eq!((harm(&capture), leading(&capture)), (Some(Harm::Note), before));
+    capture.packets.truncate(600);
+    assert_eq!(harm(&capture), Some(Harm::Loss));
+}

@@ -86,6 +86,8 @@ pub(super) struct Through<'a> {
     pub(super) failing: &'a [Failing],
     /// The packets that ended it; `None` if it did not end.
     pub(super) end: Option<End>,
+    /// Whether packets were lost when it ended. Calls were under way by chance then.
+    pub(super) is_lossy: bool,
 }
 
 /// The packets that ended a connection.
@@ -185,8 +187,9 @@ pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec
     type Places = HashMap<(ConnectionId, Option<Protocol>, Label), Vec<usize>, FixedState>;
     let mut places = Places::default();
     let mut stories: Vec<Story> = Vec::new();
-    for Through { id, root, failing, end } in connections {
-        for Failing { kind, calls, first_call, last, xids } in failing {
+    for Through { id, root, failing, end, is_lossy } in connections {
+        let is_chance = |failing: &&Failing| failing.kind.failure.is_none() && is_lossy;
+        for Failing { kind, calls, first_call, last, xids } in failing.iter().filter(|it| !is_chance(it)) {
             let (last, end, by_requester) = match (kind.failure, &end) {
                 (Some(_), _) => (*last, None, Some(true)),
                 (None, Some(end)) => (end.seen, Some(end.how.clone()), end.by_requester),

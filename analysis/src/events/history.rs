@@ -514,6 +514,15 @@ impl History {
         }
     }
 
+    /// Whether packets were lost right before it was closed: an end asked for packets again.
+    pub(super) fn lost_packets_at_end(&self) -> bool {
+        let Some(closed) = self.disconnected else { return false };
+        let is_last = |burst: &Burst| {
+            burst.refusal == Refusal::OutOfSequence && closed.seen.time.since(burst.run.last.time) < SILENCE
+        };
+        self.bursts.iter().any(is_last)
+    }
+
     /// Whether its queue pairs have failed: the requester repeated a packet to the end in vain, or an
     /// end refused an operation.
     pub(super) fn has_failed(&self) -> bool {

@@ -84,6 +84,7 @@ fn failed_again(known: &[Known<'_>], report: &mut dyn FnMut(SessionEvent)) {
         root: known[*root].id,
         failing: &one.history.failing,
         end: ended(&one.history),
+        is_lossy: one.history.lost_packets_at_end(),
     });
     for story in failing::stories(connections) {
         let [first, .., last] = story.connections.as_slice() else { continue };

@@ -439,7 +439,7 @@ impl Story<'_> {
         if is_covered || self.is_served(one, since, made.time) {
             return;
         }
-        let text = format!("no connection for {}: {}", Duration(length), answered_late(one, run));
+        let text = format!("no connection for {}: {}", Duration(length), answered_late(one, run, made));
         report(SessionEvent {
             connection: one.id,
             cause: Some(Cause::AnsweredLate),

@@ -99,7 +99,7 @@ impl Report {
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
         let reach = Reach::new(ending, false);
-        self.statements(&self.events(ending), &self.problems(ending), reach, violations)
+        self.statements(&self.events(ending), (&self.problems(ending), packets(ending)), reach, violations)
     }
 
     /// The statements while the capture continues. The span of `ending` ends now, `events` are
@@ -112,20 +112,20 @@ impl Report {
         violations: u64,
     ) -> Vec<Statement> {
         let reach = Reach::new(ending, true);
-        self.statements(events, &self.problems_now(ending, open), reach, violations)
+        self.statements(events, (&self.problems_now(ending, open), packets(ending)), reach, violations)
     }
 
     fn statements(
         &self,
         events: &[SessionEvent],
-        problems: &[Problem],
+        (problems, packets): (&[Problem], u64),
         reach: Reach,
         violations: u64,
     ) -> Vec<Statement> {
         let mut statements = of_events(events, reach);
         let has_waits = statements.iter().any(|statement| statement.harm <= Harm::Waits);
         let problems = problems.iter().filter(|problem| !has_waits || problem.name != "no-reply");
-        statements.extend(problems.map(of_problem));
+        statements.extend(problems.map(|problem| of_problem(problem, packets)));
         failed(&self.errors(), &mut statements);
         if violations > 0 {
             let text = format!("{} of the specifications", Counted(violations, "violation"));
@@ -244,7 +244,7 @@ impl<'a> Outage<'a> {
             Cause::RejectedBy(false) => format!("the server rejected {pronoun}"),
             Cause::Unanswered => "the requests were never answered".to_owned(),
             Cause::Unconfirmed => "the replies were never confirmed".to_owned(),
-            Cause::AnsweredLate => "the requests were answered late".to_owned(),
+            Cause::AnsweredLate => format!("the client waited for {pronoun}"),
             Cause::NoReply => calls(),
         })
     }
@@ -365,8 +365,19 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], reach: Reach, statem
     }
 }
 
-fn of_problem(problem: &Problem) -> Statement {
+/// The packets and segments of RDMA in a capture.
+fn packets(ending: &Ending) -> u64 {
+    ending.totals.packets + ending.totals.segments
+}
+
+/// The statement about a problem of a capture with this number of packets.
+fn of_problem(problem: &Problem, packets: u64) -> Statement {
+    /// One retransmission in this many packets, or fewer, costs no time that matters.
+    const RARE: u64 = 1_000;
     let harm = match (problem.group, problem.name) {
+        (_, "retransmission" | "reordered-packet") if problem.count.saturating_mul(RARE) <= packets => {
+            Harm::Note
+        }
         (Group::Capture, _) | (_, "cut-off" | "no-call" | "congestion-mark" | "congestion-notification") => {
             Harm::Note
         }

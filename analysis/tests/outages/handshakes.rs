@@ -111,7 +111,7 @@ fn a_late_answer_is_an_outage() {
     assert_eq!((lost.cause, lost.count), (Some(Cause::AnsweredLate), 0));
     assert!(
         lost.text.starts_with("no connection for 3.0")
-            && lost.text.ends_with("s: SYN sent 2 times, answered late"),
+            && lost.text.ends_with("s: SYN sent 2 times, the last of them answered in 32.0ms"),
         "{}",
         lost.text
     );

@@ -519,3 +519,24 @@ fn a_reply_that_is_not_acknowledged_is_still_missing() {
     world.getattr(4);
     assert_eq!(lost(&world, since), [(0.0, 2.0), (2.0, 2.0)], "{:#?}", events_of(&world));
 }
+
+/// A call is under way each time a connection ends. After a loss, it was there by chance.
+#[test]
+fn losses_end_connections_not_the_calls_under_way() {
+    for is_lost in [false, true] {
+        let mut world = World::connected();
+        for number in [0x1000, 0x2000, 0x3000] {
+            let next = world.end(testkit::CLIENT).psn;
+            world.send(testkit::CLIENT, &getattr(number).0);
+            if is_lost {
+                world.nak(testkit::SERVER, next);
+            }
+            world.wait(SECOND / 10);
+            world.disconnect(testkit::CLIENT);
+            connect(&mut world, number);
+        }
+        let found = events_of(&world);
+        let again = found.iter().filter(|event| event.kind == Kind::CallFailsAgain).count();
+        assert_eq!(again, usize::from(!is_lost), "{found:#?}");
+    }
+}

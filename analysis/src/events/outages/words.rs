@@ -7,6 +7,7 @@ use crate::events::known::{Known, Reached, end_name};
 use crate::events::{Cause, SILENCE};
 use crate::units::{Counted, Duration};
 use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Seen;
 
 /// The most connections that a text lists.
 const MOST_NAMED: usize = 8;
@@ -40,8 +41,8 @@ impl Story<'_> {
     /// How the connection that ended a wait was asked for, if it was made late.
     fn late(&self, until: Until) -> Option<String> {
         let one = &self.known[until.connection()?];
-        let (run, _) = one.history.setup.late()?;
-        Some(answered_late(one, run))
+        let (run, made) = one.history.setup.late()?;
+        Some(answered_late(one, run, made))
     }
 
     /// Whether no other end closed a connection of a wait.
@@ -188,7 +189,13 @@ fn lost(history: &History) -> String {
     }
 }
 
-/// How a connection was asked for that was made late.
-pub(super) fn answered_late(one: &Known<'_>, run: Run) -> String {
-    format!("{} sent {}, answered late", one.request_name(), Counted(run.count, "time"))
+/// How a connection was asked for that was made late. The earlier requests may have been lost.
+pub(super) fn answered_late(one: &Known<'_>, run: Run, made: Seen) -> String {
+    let wait = made.time.since(run.last.time);
+    let answered = if run.count > 1 && wait < SILENCE {
+        format!("the last of them answered in {}", Duration(wait))
+    } else {
+        "answered late".to_owned()
+    };
+    format!("{} sent {}, {answered}", one.request_name(), Counted(run.count, "time"))
 }
