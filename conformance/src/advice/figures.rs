@@ -5,11 +5,15 @@ pub(super) struct Size(pub(super) u64);
 
 impl core::fmt::Display for Size {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let in_units = |f: &mut core::fmt::Formatter<'_>, shift: u32, unit: &str| {
+            let tenths = (u128::from(self.0) * 10) >> shift;
+            write!(f, "{}.{} {unit}", tenths / 10, tenths % 10)
+        };
         match self.0 {
-            bytes @ ..10_000 => write!(f, "{bytes} bytes"),
-            bytes @ ..10_000_000 => write!(f, "{} kB", bytes / 1_000),
-            bytes @ ..10_000_000_000 => write!(f, "{} MB", bytes / 1_000_000),
-            bytes => write!(f, "{} GB", bytes / 1_000_000_000),
+            bytes @ ..10_240 => write!(f, "{bytes} bytes"),
+            ..0x10_0000 => in_units(f, 10, "KiB"),
+            ..0x4000_0000 => in_units(f, 20, "MiB"),
+            _ => in_units(f, 30, "GiB"),
         }
     }
 }
@@ -34,8 +38,11 @@ mod tests {
     #[test]
     fn sizes_and_times_are_human_readable() {
         assert_eq!(Size(9_999).to_string(), "9999 bytes");
-        assert_eq!(Size(65_536).to_string(), "65 kB");
-        assert_eq!(Size(1 << 30).to_string(), "1073 MB");
+        assert_eq!(Size(10_240).to_string(), "10.0 KiB");
+        assert_eq!(Size((1 << 20) - 1).to_string(), "1023.9 KiB");
+        assert_eq!(Size(114_000_000).to_string(), "108.7 MiB");
+        assert_eq!(Size(1 << 30).to_string(), "1.0 GiB");
+        assert_eq!(Size(u64::MAX).to_string(), "17179869183.9 GiB");
         assert_eq!(Span(1_234_567).to_string(), "1.23 ms");
         assert_eq!(Span(12_345_678).to_string(), "12 ms");
     }

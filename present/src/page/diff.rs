@@ -120,7 +120,11 @@ impl Text<'_> {
             if transactions > 0 && seconds > 0.0 && side.ending.chosen.is_none() {
                 write!(out, " ({} a second)", Significant(transactions as f64 / seconds))?;
             }
-            let packets = Counted(side.ending.totals.packets, "packet");
+            let totals = &side.ending.totals;
+            let packets = match (totals.packets, totals.segments) {
+                (0, segments @ 1..) => Counted(segments, "TCP segment"),
+                (packets, segments) => Counted(packets + segments, "packet"),
+            };
             writeln!(out, ", {packets}, {}", Counted(side.connections(), "connection"))?;
             if let Some(chosen) = &side.ending.chosen {
                 writeln!(out, "   chosen: {chosen}")?;
