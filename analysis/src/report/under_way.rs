@@ -34,6 +34,22 @@ impl UnderWay {
         if end <= start {
             return;
         }
+        match self.spans.back_mut() {
+            Some(last) if start < last.0 => self.insert(start, end),
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => self.spans.push_back((start, end)),
+        }
+        if self.spans.len() > UnderWay::MOST
+            && let Some((from, to)) = self.spans.pop_front()
+        {
+            self.earlier += to.since(from);
+            self.earlier_end = Some(to);
+        }
+    }
+
+    /// Inserts a span that begins before the last one.
+    #[cold]
+    fn insert(&mut self, start: Time, end: Time) {
         let first = self.spans.partition_point(|span| span.1 < start);
         let after = self.spans.partition_point(|span| span.0 <= end);
         let touched = || self.spans.range(first..after);
@@ -41,12 +57,6 @@ impl UnderWay {
         let end = touched().next_back().map_or(end, |span| span.1.max(end));
         self.spans.drain(first..after);
         self.spans.insert(first, (start, end));
-        if self.spans.len() > UnderWay::MOST
-            && let Some((from, to)) = self.spans.pop_front()
-        {
-            self.earlier += to.since(from);
-            self.earlier_end = Some(to);
-        }
     }
 
     /// The time in which at least one call was under way, in nanoseconds.
