@@ -5,6 +5,7 @@
 //! `listing` creates events from them at the end.
 
 mod arrival;
+mod credits;
 mod delayed;
 mod facts;
 mod failing;

@@ -1,7 +1,8 @@
 //! The facts kept about one connection. Lists are bounded.
 
 use super::arrival::{Arrivals, Late};
-use super::facts::{Burst, Call, Closed, Exhaustion, Gap, Retry, Run, Summary};
+use super::credits::Credits;
+use super::facts::{Burst, Call, Closed, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
 use super::setup::Setup;
 use super::{SILENCE, TWICE};
@@ -15,16 +16,6 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
 use rdmascope_wire::rpcrdma::Procedure;
 use rdmascope_wire::{Xid, cm};
-
-/// Outstanding calls and granted credits.
-#[derive(Clone, Debug, Default)]
-struct Credits {
-    outstanding: u64,
-    granted: Option<u32>,
-    /// Whether packets are missing, which makes the number of outstanding calls unknown.
-    is_blind: bool,
-    since: Option<Seen>,
-}
 
 /// The calls that set up a client ID, a session and its state again.
 pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
@@ -71,8 +62,7 @@ pub(super) struct History {
     /// The frames of the latest two packets that the requester repeated although the capture shows
     /// them acknowledged.
     unheard: [u64; 2],
-    credits: Credits,
-    pub(super) exhausted: Vec<Exhaustion>,
+    pub(super) credits: Credits,
     pub(super) failing: Vec<Failing>,
     /// Whether each host was seen to send anything to the other, by end.
     pub(super) captured_hosts: [bool; 2],
@@ -112,7 +102,8 @@ impl History {
     /// Forgets the times from which waits are counted, because the clock stepped back.
     pub(super) fn clock_stepped(&mut self, steps: u32) {
         self.steps = steps;
-        (self.last_reply, self.answered, self.credits.since) = (None, None, None);
+        (self.last_reply, self.answered) = (None, None);
+        self.credits.clock_stepped();
         self.retries = [None; 2];
         self.lacked = self.lacked.map(|lacked| lacked || self.first_reply.is_none());
     }
@@ -183,25 +174,7 @@ impl History {
         if !by_requester && matches!(sent.kind, Kind::Reply | Kind::Error) {
             self.arrivals.sent(sent.send.seen.frame, sent.send.last());
         }
-        let Credits { outstanding, granted, is_blind, since } = &mut self.credits;
-        match sent.kind {
-            _ if *is_blind || !sent.paired => {}
-            Kind::Call if by_requester && !sent.outstanding => {
-                *outstanding += 1;
-                // A requester that is granted no credits may still send one call.
-                if granted.is_some_and(|granted| u64::from(granted.max(1)) == *outstanding) {
-                    since.get_or_insert(sent.send.seen);
-                }
-            }
-            Kind::Reply | Kind::Error if !by_requester && sent.outstanding => {
-                *outstanding = outstanding.saturating_sub(1);
-                let before = core::mem::replace(granted, sent.header.map(|header| header.credits));
-                if let (Some(since), Some(granted)) = (since.take(), before) {
-                    self.used_up(since, sent.send.seen, granted);
-                }
-            }
-            _ => {}
-        }
+        self.credits.sent(sent, by_requester);
     }
 
     /// Takes a call of the requester.
@@ -211,27 +184,6 @@ impl History {
             |late: &Late| late.call.reply.is_some_and(|reply| !self.lacks(self.requester, reply.time));
         if late.iter().all(is_whole) {
             self.arrived_late(&late);
-        }
-    }
-
-    /// The time since which all credits are in use, and their number.
-    pub(super) fn exhausted_since(&self) -> Option<(Seen, u32)> {
-        self.credits.since.zip(self.credits.granted)
-    }
-
-    /// Adds a time from `since` to `end` in which all credits were in use.
-    fn used_up(&mut self, since: Seen, end: Seen, granted: u32) {
-        let length = end.time.since(since.time);
-        let joins_last = self.joins_last_exhaustion(since);
-        match self.exhausted.last_mut() {
-            Some(known) if joins_last => {
-                known.run.extend(end);
-                known.length += length;
-            }
-            _ => {
-                let run = Run { last: end, ..Run::new(since) };
-                self.exhausted.push(Exhaustion { granted, run, length });
-            }
         }
     }
 
@@ -300,12 +252,12 @@ impl History {
     fn lack(&mut self, from: End, sent_by: Time) {
         self.lacking[from] = self.lacking[from].max(Some(sent_by));
         self.lacked[from] |= self.first_reply.is_none();
-        self.credits = Credits { is_blind: true, ..Credits::default() };
+        self.credits.become_blind();
     }
 
     /// Notes that a Send that counted as a call is a reply.
     pub(super) fn corrected(&mut self) {
-        self.credits = Credits { is_blind: true, ..Credits::default() };
+        self.credits.become_blind();
     }
 
     /// Takes a transaction that ended.
@@ -605,14 +557,14 @@ impl History {
         self.unanswered.truncate(MOST);
         self.bursts.extend(other.bursts);
         self.bursts.truncate(MOST);
-        self.credits.is_blind = true;
+        self.credits.become_blind();
     }
 
     /// Forgets everything that ended before this time.
     pub(super) fn forget(&mut self, before: Time) {
         self.gaps.retain(|gap| gap.end.time >= before);
         self.bursts.retain(|burst| burst.run.last.time >= before);
-        self.exhausted.retain(|spell| spell.run.last.time >= before);
+        self.credits.forget(before);
         self.failing.retain(|failing| failing.last().time >= before);
         self.passed.retain(|call| call.seen.time.plus(call.waited()) >= before);
         // A call that no reply followed is part of an ongoing outage.
@@ -647,12 +599,6 @@ impl History {
     /// capture.
     pub(super) fn lacked(&self, end: End) -> bool {
         self.lacked[end]
-    }
-
-    /// Whether the last span of [`History::exhausted`] ended shortly before, or the list is full.
-    fn joins_last_exhaustion(&self, since: Seen) -> bool {
-        self.exhausted.len() >= MOST
-            || self.exhausted.last().is_some_and(|known| since.time.since(known.run.last.time) < SILENCE)
     }
 }
 

@@ -192,14 +192,14 @@ fn disconnect_unanswered(one: &Known<'_>, report: &mut dyn FnMut(SessionEvent)) 
 /// Reports times in which all credits were in use. The last may last until the connection or the
 /// capture ends.
 fn exhausted(history: &History, end: Time, report: &mut dyn FnMut(SessionEvent)) {
-    for spell in &history.exhausted {
+    for spell in history.credits.exhausted() {
         let times = Counted(spell.run.count, "time");
         let in_use = in_use(spell.granted);
         let text = format!("{in_use} {times}, {} in total", Duration(spell.length));
         let event = event_of_run(spell.run, spell.granted > 1, Kind::CreditsExhausted, text);
         report(SessionEvent { duration: Some(spell.length), ..event });
     }
-    let Some((since, granted)) = history.exhausted_since() else { return };
+    let Some((since, granted)) = history.credits.exhausted_since() else { return };
     let end = history.disconnected.map_or(end, |closed| closed.seen.time);
     let length = end.since(since.time);
     if length >= SILENCE {
