@@ -277,7 +277,7 @@ fn capture_from_the_middle_names_every_later_call() {
             &format!("{sample} from frame {half} on"),
             &original,
             &late,
-            session::all_but_numbers,
+            session::all_but_busy_times,
             early,
         );
     }

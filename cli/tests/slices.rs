@@ -57,6 +57,8 @@ fn iwarp_slice_contains_its_transactions() {
     let in_order = |mut lines: Vec<Value>| {
         // Transactions are listed when they end, and a part may lack the segment that ends one.
         lines.sort_by_key(|line| line["xid"].to_string());
+        // Phases depend on the round trips so far, and the part lacks some.
+        lines.iter_mut().for_each(|line| _ = line["phases"].take());
         lines
     };
     for name in ["iwarp-nfs3", "iwarp-reconnect", "iwarp-nfs4.2-nconnect"] {

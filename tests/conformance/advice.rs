@@ -200,7 +200,7 @@ fn unneeded_reply_chunk_is_reported_with_its_cost() {
     // The client's trace has 5 OPENs: 4 with a Reply chunk of 7184 bytes, one of 7044. With 19 more
     // of the former, the total is 172,276 bytes.
     let expected = "24 of 24 OPEN replies did not need their Reply chunk of 7178 bytes on average, and 24 of them still used RDMA Write: \
-        24 registrations of 172 kB in total";
+        24 registrations of 168.2 KiB in total";
     assert_eq!(messages(&altered("advice-reply-chunk"), "advice-reply-chunk"), [expected]);
     let with = |times| {
         let mut capture = recall();
@@ -218,8 +218,7 @@ fn unneeded_reply_chunk_is_reported_with_its_cost() {
 #[test]
 fn empty_write_chunks_are_reported_by_operation() {
     // 5 READs of 4096 bytes each; one of them is made 20 times.
-    let expected =
-        "24 of 24 READ replies left half or more of their Write chunks unused: 98 kB of 98 kB registered";
+    let expected = "24 of 24 READ replies left half or more of their Write chunks unused: 95.9 KiB of 96.0 KiB registered";
     assert_eq!(messages(&altered("advice-write-chunk"), "advice-write-chunk"), [expected]);
     // READs that return all requested bytes.
     let mut capture = samples::capture("nfs4.1-basic");

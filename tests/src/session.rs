@@ -257,9 +257,10 @@ pub fn all_but_numbers(transaction: &Transaction) -> String {
     format!("{transaction:#?}")
 }
 
-/// The same without busy times, which depend on packets of other transactions.
+/// The same without round trips and busy times, which depend on packets of other transactions.
 pub fn all_but_busy_times(transaction: &Transaction) -> String {
     let mut transaction = transaction.clone();
+    transaction.timing.round_trip = 0;
     (transaction.timing.busy_before, transaction.timing.busy_after) = (0, 0);
     all_but_numbers(&transaction)
 }

@@ -10,10 +10,10 @@ impl core::fmt::Display for Size {
             write!(f, "{}.{} {unit}", tenths / 10, tenths % 10)
         };
         match self.0 {
-            bytes @ ..10_240 => write!(f, "{bytes} bytes"),
-            ..0x10_0000 => in_units(f, 10, "KiB"),
-            ..0x4000_0000 => in_units(f, 20, "MiB"),
-            _ => in_units(f, 30, "GiB"),
+            bytes @ 0..10_240 => write!(f, "{bytes} bytes"),
+            10_240..0x10_0000 => in_units(f, 10, "KiB"),
+            0x10_0000..0x4000_0000 => in_units(f, 20, "MiB"),
+            0x4000_0000.. => in_units(f, 30, "GiB"),
         }
     }
 }

@@ -73,8 +73,8 @@ impl Text<'_> {
         shares.sort_by(|a, b| b.0.total_cmp(&a.0));
         let shares: Vec<String> =
             shares.iter().map(|(share, name)| format!("{name} {:.0} %", 100.0 * share)).collect();
-        let shares = if shares.is_empty() { String::new() } else { format!(": {}", shares.join(", ")) };
-        writeln!(out, "  calls         under way for {}{part}, {mean:.1} at a time{shares}", Duration(length))
+        writeln!(out, "  calls         under way for {}{part}, {mean:.1} at a time", Duration(length))?;
+        if shares.is_empty() { Ok(()) } else { writeln!(out, "  their time    {}", shares.join(", ")) }
     }
 
     fn write_connections(self, out: &mut dyn Write) -> io::Result<()> {

@@ -110,7 +110,7 @@ fn many_problems() {
         "NFS4ERR_ACCESS (13)",
         "first in frame 202",
         "        17  packets sent again; first in frame 64",
-        "PSN sequence error NAKs: packets were lost in the network; first in frame 61",
+        "PSN sequence error NAKs: packets were lost or reordered in the network; first in frame 61",
         "         1  connection rejected; first in frame 71",
         "         2  packets missing from the capture",
         "rejected, reason 8: invalid service ID",
