@@ -149,6 +149,7 @@ impl fmt::Display for Arguments<'_> {
             space = " ";
         }
         match (operation.offset, operation.count) {
+            (Some(offset), Some(u64::MAX)) => write!(f, "{space}to the end from {offset}"),
             (Some(offset), Some(count)) => write!(f, "{space}{count} at {offset}"),
             (Some(offset), None) => write!(f, "{space}at {offset}"),
             (None, Some(count)) => write!(f, "{space}{count}"),
