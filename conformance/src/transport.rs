@@ -246,10 +246,10 @@ pub(super) const RULES: &[Checked<Read>] = &[
         id: "refusal-sequence",
         level: Level::Advice,
         sources: &[AETH],
-        sentence: "A NAK for a PSN sequence error means that packets were lost on the way, and \
-            makes the sender retransmit them.",
+        sentence: "A NAK for a PSN sequence error means that packets were lost or reordered on the \
+            way, and makes the sender retransmit them.",
         explanation: "Such NAKs are counted for each end and reported when the connection ends. \
-            Neither end is at fault when a network loses packets.",
+            Neither end is at fault when a network loses or reorders packets.",
         check: Check::Connection(problems::sequence),
     },
     Checked {

@@ -86,7 +86,7 @@ impl Text<'_> {
         }
         let summary = match self.comparison.count() as u64 {
             0 => "No certain difference; some operations have too few transactions to compare".to_owned(),
-            count => format!("{}, most important first", Counted(count, "difference")),
+            count => format!("{} by area, most important first in each", Counted(count, "difference")),
         };
         writeln!(out, "\n{}", self.style.bold(summary))?;
         for area in Area::ALL {
