@@ -5,7 +5,7 @@ use rdmascope_analysis::events::{Cause, Kind, SessionEvent};
 use rdmascope_analysis::filter::TransactionFilter;
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
-use rdmascope_analysis::report::{Harm, Report, Statement};
+use rdmascope_analysis::report::{Harm, Reach, Report, Statement, of_events};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::event::Event;
@@ -287,4 +287,27 @@ fn rare_retransmissions_do_not_lead() {
     assert_eq!((harm(&capture), leading(&capture)), (Some(Harm::Note), before));
     capture.packets.truncate(600);
     assert_eq!(harm(&capture), Some(Harm::Loss));
+}
+
+/// Credits that were in use for a tenth of the capture are noted.
+#[test]
+fn credits_in_use_for_long_are_noted() {
+    let event = SessionEvent {
+        time: Time(SECOND),
+        kind: Kind::CreditsExhausted,
+        connection: ConnectionId(1),
+        other: None,
+        through: Vec::new(),
+        by_requester: Some(true),
+        cause: None,
+        duration: Some(2 * SECOND as u64),
+        count: 9,
+        frames: [Some(7), Some(8)],
+        text: "all 4 credits in use 9 times, 2s in total".to_owned(),
+    };
+    for (length, expected) in [(20, vec![Harm::Note]), (21, vec![])] {
+        let reach = Reach { span: Some((Time(0), Time(length * SECOND))), is_live: false };
+        let found = of_events(core::slice::from_ref(&event), reach);
+        assert_eq!(found.iter().map(|statement| statement.harm).collect::<Vec<_>>(), expected, "{length}");
+    }
 }

@@ -262,31 +262,40 @@ struct Repeated {
 #[derive(Clone, Debug, Default)]
 struct Slow {
     count: u64,
-    latency: u64,
-    server: u64,
-    /// The part of the server's time that may be time of the network, unless the capture point is at
-    /// the server.
-    after_reads: u64,
-    longest: u64,
+    /// All of their time.
+    whole: Waits,
+    /// Without the time after RDMA Reads. Unless the capture point is at the server, responses may wait
+    /// in the network then.
+    without_after: Waits,
     examples: Examples,
+}
+
+/// Nanoseconds that transactions took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    latency: u64,
+    /// The part of it on the server.
+    server: u64,
+    /// The longest such part.
+    longest: u64,
+}
+
+impl Waits {
+    fn add(&mut self, latency: u64, server: u64) {
+        self.latency = self.latency.saturating_add(latency);
+        self.server = self.server.saturating_add(server);
+        self.longest = self.longest.max(server);
+    }
 }
 
 impl Slow {
     fn note(&mut self, transaction: &Transaction, reply: &Message, latency: u64) {
         let phases = Phases::of(transaction).unwrap_or_default();
-        let has_reads = transaction.timing.reads.is_some();
+        let after = transaction.timing.reads.map_or(0, |_| phases.server_after());
         self.count += 1;
-        self.latency = self.latency.saturating_add(latency);
-        self.server = self.server.saturating_add(phases.server());
-        self.after_reads = self.after_reads.saturating_add(if has_reads { phases.server_after() } else { 0 });
-        self.longest = self.longest.max(phases.server());
+        self.whole.add(latency, phases.server());
+        self.without_after.add(latency.saturating_sub(after), phases.server() - after);
         self.examples.note(transaction, reply);
-    }
-
-    /// The same without the time that may be time of the network.
-    fn certain(&self) -> Slow {
-        let Slow { latency, server, after_reads, .. } = *self;
-        Slow { latency: latency - after_reads, server: server - after_reads, after_reads: 0, ..self.clone() }
     }
 }
 
@@ -562,27 +571,28 @@ fn may_be_lost(slow: u64, connection: &Connection) -> bool {
 
 fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
     let is_at_server = connection.capture_point() == Some(CapturePoint::Responder);
-    let known = |sums: &Slow| if is_at_server { sums.clone() } else { sums.certain() };
-    let Slow { count, latency, server, longest, examples, .. } = &known(&view.memory.slow);
+    let waits = |slow: &Slow| if is_at_server { slow.whole } else { slow.without_after };
+    let Slow { count, examples, .. } = &view.memory.slow;
+    let Waits { latency, server, longest } = waits(&view.memory.slow);
     let life = connection.last.since(connection.first);
     // Missing packets may have been on the wire and kept it busy while other transactions waited.
     let (unclear, lacking) = view.memory.unclear;
-    let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
+    let lacking = lacking.saturating_mul(longest).saturating_mul(ENOUGH);
     let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);
-    if *count < ENOUGH || server / 3 < wire || *server < life / 10 || may_be_lost(*count, connection) {
+    if *count < ENOUGH || server / 3 < wire || server < life / 10 || may_be_lost(*count, connection) {
         return;
     }
-    let mut by: Vec<_> = view.memory.slow_by.0.iter().map(|(_, name, sums)| (*name, known(sums))).collect();
-    by.retain(|(_, sums)| sums.server > 0);
-    by.sort_by_key(|(_, sums)| core::cmp::Reverse(sums.server));
+    let all = view.memory.slow_by.0.iter().map(|(_, name, slow)| (*name, slow.count, waits(slow)));
+    let mut by: Vec<_> = all.filter(|(.., waits)| waits.server > 0).collect();
+    by.sort_by_key(|(.., waits)| core::cmp::Reverse(waits.server));
     let worst: Vec<String> = by
         .iter()
         .take(3)
-        .map(|(name, sums)| {
-            let mean = Span(sums.server / sums.count.max(1));
-            match sums.count {
+        .map(|(name, count, waits)| {
+            let mean = Span(waits.server / (*count).max(1));
+            match count {
                 1 => format!("1 {name} {mean}"),
-                count => format!("{count} {name} {mean} on average and {} at most", Span(sums.longest)),
+                count => format!("{count} {name} {mean} on average and {} at most", Span(waits.longest)),
             }
         })
         .collect();
@@ -590,8 +600,8 @@ fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut F
         "{count} of {} transactions took more than {}, {} % of that on the server while none of its data was in flight: {}",
         connection.transactions[0],
         Span(SLOW),
-        u128::from(*server) * 100 / u128::from(*latency).max(1),
+        u128::from(server) * 100 / u128::from(latency).max(1),
         worst.join(", ")
     );
-    findings.add(examples.finding(message).by(view.requester.other()).observed(Value::Nanoseconds(*server)));
+    findings.add(examples.finding(message).by(view.requester.other()).observed(Value::Nanoseconds(server)));
 }

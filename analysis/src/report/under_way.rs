@@ -98,7 +98,7 @@ mod tests {
         let calls: Vec<_> = (0..5000).map(|at| (at * 10, at * 10 + 3)).collect();
         let mut under_way = of(&calls);
         assert_eq!((under_way.length(), under_way.spans.len()), (15_000, UnderWay::MOST));
-        // What is added before the spans that may still grow is not counted.
+        // A span before those that may still grow is not counted.
         under_way.add(Time(0), Time(9));
         assert_eq!(under_way.length(), 15_000);
     }

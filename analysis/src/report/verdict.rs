@@ -228,7 +228,8 @@ impl<'a> Outage<'a> {
             return None;
         }
         let connections = self.connections();
-        let pronoun = if connections == 1 { "it" } else { "them" };
+        let (pronoun, were_made) =
+            if connections == 1 { ("it", "it was made") } else { ("them", "they were made") };
         let calls = || {
             let outcome = match self.events.iter().any(|event| event.frames[1].is_none()) {
                 true if reach.is_live => "without a reply",
@@ -244,7 +245,7 @@ impl<'a> Outage<'a> {
             Cause::RejectedBy(false) => format!("the server rejected {pronoun}"),
             Cause::Unanswered => "the requests were never answered".to_owned(),
             Cause::Unconfirmed => "the replies were never confirmed".to_owned(),
-            Cause::AnsweredLate => format!("the client waited for {pronoun}"),
+            Cause::AnsweredLate => format!("{were_made} late"),
             Cause::NoReply => calls(),
         })
     }
