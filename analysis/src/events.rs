@@ -65,7 +65,7 @@ pub enum Kind {
     CreditsExhausted,
     /// A call failed in the same way on several successive connections.
     CallFailsAgain,
-    /// A server put a request off, and the client sent it again later.
+    /// A server put a request off or denied a lock, and the client asked again later.
     CallDelayed,
     /// A server raised flags in sr_status_flags.
     StatusFlags,

@@ -18,7 +18,7 @@ use crate::events::{Events, SessionEvent};
 use crate::observer::Observer;
 use crate::replies::Replies;
 use crate::units::Number;
-use rdmascope_dissector::connection::{Connection, State};
+use rdmascope_dissector::connection::{CapturePoint, Connection, State};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::phases::Phases;
@@ -96,8 +96,20 @@ impl Report {
     /// The share of each phase in the time of all calls of clients, in the order of
     /// [`Phases::NAMES`](rdmascope_dissector::phases::Phases::NAMES). The sum is 1.
     pub fn shares(&self) -> Option<[f64; Phases::COUNT]> {
-        let forward = self.operations.iter().filter(|(key, _)| !key.backward);
-        Stats::shares_of(forward.map(|(_, stats)| stats))
+        Stats::shares_of(self.forward())
+    }
+
+    /// The part of the server's share that follows RDMA Reads, if the capture point is not at the
+    /// server. Responses to RDMA Reads that wait in the network behind the capture point look the same.
+    pub fn share_after_reads(&self) -> f64 {
+        let is_at_server =
+            |connection: &Connection| connection.capture_point() == Some(CapturePoint::Responder);
+        if self.connections.iter().all(is_at_server) { 0.0 } else { Stats::after_reads(self.forward()) }
+    }
+
+    /// The operations of clients.
+    fn forward(&self) -> impl Iterator<Item = &Stats> {
+        self.operations.iter().filter(|(key, _)| !key.backward).map(|(_, stats)| stats)
     }
 
     /// The time in which calls were under way.

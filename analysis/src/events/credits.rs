@@ -9,6 +9,8 @@ use rdmascope_dissector::record::{Seen, Time};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credits {
     outstanding: u64,
+    /// The most calls that were outstanding at once.
+    most: u64,
     granted: Option<u32>,
     /// Whether packets are missing, which makes the number of outstanding calls unknown.
     is_blind: bool,
@@ -29,6 +31,7 @@ impl Credits {
         match sent.kind {
             Kind::Call if by_requester && !sent.outstanding => {
                 self.outstanding += 1;
+                self.most = self.most.max(self.outstanding);
                 // A requester that is granted no credits may still send one call.
                 if self.granted.is_some_and(|granted| u64::from(granted.max(1)) == self.outstanding) {
                     self.since.get_or_insert(sent.send.seen);
@@ -59,6 +62,12 @@ impl Credits {
     /// The time since which all credits are in use, and their number.
     pub(super) fn exhausted_since(&self) -> Option<(Seen, u32)> {
         self.since.zip(self.granted)
+    }
+
+    /// The most calls that were outstanding at once, and the credits that the latest reply granted.
+    /// `None` if packets are missing.
+    pub(super) fn most(&self) -> Option<(u64, u32)> {
+        self.granted.map(|granted| (self.most, granted))
     }
 
     /// The times in which all credits were in use.

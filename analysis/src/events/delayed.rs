@@ -1,5 +1,6 @@
 //! Requests that a server puts off: it answers with an error such as NFS3ERR_JUKEBOX or
-//! NFS4ERR_DELAY, and the client sends the request again later, under a new XID.
+//! NFS4ERR_DELAY, or denies a lock that the client waits for. The client sends the request again
+//! later, under a new XID.
 
 use super::failing::called;
 use super::known::{Reached, event};
@@ -11,11 +12,14 @@ use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, Route};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Transaction};
-use rdmascope_dissector::ulb::{Nfs4, OperationKind, Text};
+use rdmascope_dissector::ulb::{FactKind, Nfs4, OperationKind, StateFact, Text};
+use rdmascope_wire::nfs::nfsstat4;
 use std::collections::{HashMap, VecDeque};
 
 /// The longest time after which a client sends a request again, in nanoseconds.
 const LATEST: u64 = 30_000_000_000;
+/// The same for a lock that was denied. Linux asks again after 30 s at the latest.
+const LATEST_LOCK: u64 = 60_000_000_000;
 /// The most requests that wait, and the most spells.
 const MOST: usize = 1024;
 
@@ -26,6 +30,34 @@ struct Answer {
     protocol: Option<Protocol>,
     label: Label,
     failure: Failure,
+    /// Whether another owner holds the lock.
+    is_denied: bool,
+}
+
+impl Answer {
+    /// The answer of a transaction that puts its request off.
+    fn of(transaction: &Transaction, failure: Failure) -> Option<Answer> {
+        let protocol = Protocol::of(transaction);
+        let is_denied =
+            failure == Failure::Status(nfsstat4::DENIED) && transaction.details.states.iter().any(waits);
+        (is_denied || failure.is_delay(protocol)).then(|| Answer {
+            route: transaction.route,
+            protocol,
+            label: Label::of(transaction),
+            failure,
+            is_denied,
+        })
+    }
+
+    /// The longest time after which a client sends the request again, in nanoseconds.
+    fn latest(&self) -> u64 {
+        if self.is_denied { LATEST_LOCK } else { LATEST }
+    }
+}
+
+/// Whether a LOCK waits for the lock: READW_LT or WRITEW_LT (RFC 8881, section 18.10.3).
+fn waits(fact: &StateFact) -> bool {
+    matches!(fact.kind, FactKind::Lock { kind: 3 | 4, .. })
 }
 
 /// Requests of one kind that the server put off for [`SILENCE`] at the least, at overlapping times.
@@ -82,12 +114,13 @@ impl Spell {
     }
 
     fn text(&self, is_live: bool) -> String {
-        let Answer { protocol, label, failure, .. } = self.answer;
+        let Answer { protocol, label, failure, is_denied, .. } = self.answer;
         let (call, longest) = (called(protocol, label), Duration(self.longest));
         let who = match self.requests {
             1 => format!("{call} waited {longest}"),
             several => format!("{} {call} requests waited, the longest {longest}", Number(several)),
         };
+        let why = if is_denied { " for a lock of another owner" } else { "" };
         let left = match (self.left, self.requests) {
             (0, _) => String::new(),
             (left, all) => {
@@ -97,7 +130,7 @@ impl Spell {
             }
         };
         let (answer, times) = (FailureName(failure, protocol), Counted(self.replies, "time"));
-        format!("{who}: server answered {answer} {times}{left}")
+        format!("{who}{why}: server answered {answer} {times}{left}")
     }
 
     fn event(&self, reached: Reached) -> SessionEvent {
@@ -160,30 +193,27 @@ impl Delayed {
     }
 
     fn answered(&mut self, transaction: &Transaction, failure: Option<Failure>, seen: [Seen; 2]) {
-        let protocol = Protocol::of(transaction);
-        let delay = failure.filter(|failure| failure.is_delay(protocol));
-        if delay.is_none() && self.waiting.is_empty() {
+        let answer = failure.and_then(|failure| Answer::of(transaction, failure));
+        if answer.is_none() && self.waiting.is_empty() {
             return;
         }
         let request = request(transaction);
         let [call, reply] = seen;
         if let Some(spell) = self.waiting.get_mut(&request) {
-            if call.time.since(spell.last_reply.time) <= LATEST {
-                spell.answered(transaction, reply, delay.is_some());
-                if delay.is_some() {
+            if call.time.since(spell.last_reply.time) <= spell.answer.latest() {
+                spell.answered(transaction, reply, answer.is_some());
+                if answer.is_some() {
                     return;
                 }
             }
             add(&mut self.spells, spell);
             self.waiting.remove(&request);
         }
-        let Some(failure) = delay else { return };
+        let Some(answer) = answer else { return };
         if self.waiting.len() >= MOST {
             self.give_up(call.time);
         }
         if self.waiting.len() < MOST {
-            let answer =
-                Answer { route: transaction.route, protocol, label: Label::of(transaction), failure };
             self.waiting.insert(request, Spell::new(answer, transaction, seen));
         }
     }
@@ -192,7 +222,7 @@ impl Delayed {
     fn give_up(&mut self, now: Time) {
         let Delayed { waiting, spells } = self;
         waiting.retain(|_, spell| {
-            let waits = now.since(spell.last_reply.time) <= LATEST;
+            let waits = now.since(spell.last_reply.time) <= spell.answer.latest();
             if !waits {
                 add(spells, spell);
             }
@@ -236,5 +266,19 @@ fn request(transaction: &Transaction) -> u64 {
             [operation.file_handle, operation.other_file_handle, operation.file_name, operation.other_name];
         texts.map(|text: Option<Text>| text.map(|text| details.bytes(text))).hash(&mut hasher);
     }
+    lock(&details.states).hash(&mut hasher);
     hasher.finish()
+}
+
+/// The type of a lock and its owner: a hash of a new one, else the identity of the lock stateid.
+fn lock(facts: &[StateFact]) -> Option<(u32, Result<u64, &[u8]>)> {
+    let (operation, kind, owner) = facts.iter().find_map(|fact| match fact.kind {
+        FactKind::Lock { kind, owner } => Some((fact.operation, kind, owner)),
+        _ => None,
+    })?;
+    let stateid = facts.iter().find_map(|fact| match &fact.kind {
+        FactKind::ArgumentStateId(id) if fact.operation == operation => Some(&id[4..]),
+        _ => None,
+    });
+    Some((kind, owner.ok_or(stateid.unwrap_or_default())))
 }

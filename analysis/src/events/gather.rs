@@ -99,6 +99,12 @@ impl Events {
         self.further_connections
     }
 
+    /// The most calls of a connection that were outstanding at once, and the credits that its latest
+    /// reply granted. `None` if packets of the connection are missing, or if it has no reply.
+    pub fn most_outstanding(&self, connection: ConnectionId) -> Option<(u64, u32)> {
+        self.histories.get(&connection)?.credits.most()
+    }
+
     /// The events, in order of time. `end` is the end of the capture, if it is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
         let ended =

@@ -232,6 +232,17 @@ impl Stats {
         let total: f64 = sums.iter().sum();
         (total > 0.0).then(|| sums.map(|sum| sum / total))
     }
+
+    /// The share of the server's time after RDMA Reads in the total time of several operations.
+    pub(super) fn after_reads<'a>(operations: impl Iterator<Item = &'a Stats>) -> f64 {
+        let (mut after, mut total) = (0, 0);
+        for Stats { phases, .. } in operations {
+            let [.., reads, _, server_after, _, _] = phases.times;
+            total += phases.times.iter().sum::<u64>();
+            after += if reads > 0 { server_after } else { 0 };
+        }
+        after as f64 / total.max(1) as f64
+    }
 }
 
 impl Count for Stats {

@@ -20,6 +20,23 @@ fn shares_are_fractions_of_the_total_time() {
     }
 }
 
+/// Only a capture at the server shows that the time after RDMA Reads is the server's.
+#[test]
+fn time_after_rdma_reads_may_be_that_of_the_network() {
+    let after_reads = |round_trip: u64| {
+        let mut report = Report::default();
+        report.handle(&Event::Transaction(&samples::full()));
+        let mut connection = samples::connection();
+        let trips = connection.requester.round_trips.as_mut().unwrap();
+        (trips.minimum, trips.median) = (round_trip, round_trip);
+        report.handle(&Event::Connection(&connection));
+        report.share_after_reads()
+    };
+    assert_eq!(after_reads(1_000), 0.0);
+    assert!((after_reads(90_000) - 1000.0 / 2510.0).abs() < 1e-9);
+    assert!((after_reads(12_000) - 1000.0 / 2510.0).abs() < 1e-9);
+}
+
 #[test]
 fn latencies() {
     let mut operations = Operations::default();

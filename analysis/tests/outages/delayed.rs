@@ -164,3 +164,35 @@ fn requests_that_the_capture_cuts_are_not_taken_for_one() {
         assert!(events.iter().all(|event| event.kind != Kind::CallDelayed), "{snap_length}: {events:#?}");
     }
 }
+
+/// Two owners wait for locks, one of them with an existing lock stateid. A LOCK that does not wait, and
+/// one that is granted at once, are no wait.
+#[test]
+fn a_lock_that_another_owner_holds_is_waited_for() {
+    let mut world = World::connected();
+    let lock = |xid: u32, kind: u32, owner: &str, status: u32| {
+        let call = compound(xid, &format!("2 22 'folder' 12 {kind} 0 h0 h9 {owner}"));
+        let result = match status {
+            0 => "1 #16".to_owned(),
+            _ => "h0 h9 2 h7 'other'".to_owned(),
+        };
+        (call, reply(xid, &format!("{status} '' 2 22 0 12 {status} {result}")))
+    };
+    let new = |owner: u32| format!("1 1 #16 1 h7 'owner{owner}'");
+    let old = "0 #16 1";
+    const DENIED: u32 = 10_010;
+    for round in 0..3 {
+        for (place, (kind, owner)) in [(4, new(1)), (3, old.to_owned()), (2, new(2))].into_iter().enumerate()
+        {
+            call(&mut world, lock(10 * round + place as u32, kind, &owner, DENIED));
+        }
+        call(&mut world, lock(10 * round + 5, 4, &new(3), 0));
+        world.wait(31 * SECOND);
+    }
+    call(&mut world, lock(50, 4, &new(1), 0));
+    assert_eq!(
+        texts(&world),
+        ["2 NFSv4.1 LOCK requests waited, the longest 93.0s for a lock of another owner: server answered \
+          NFS4ERR_DENIED (10010) 6 times; 1 not carried out before the capture ends"]
+    );
+}

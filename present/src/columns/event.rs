@@ -61,7 +61,7 @@ static KINDS: Words = &[
     explained(
         "call-delayed",
         "the server answered a request with NFS3ERR_JUKEBOX, NFS4ERR_DELAY or another error that asks the client \
-         to send it again later, for at least a second",
+         to send it again later, or denied a lock that the client waits for, for at least a second",
     ),
     explained(
         "status-flags",

@@ -57,9 +57,16 @@ impl Text<'_> {
 
     /// Writes how long calls were under way, and the phases in which they spent their time.
     fn write_calls(self, out: &mut dyn Write) -> io::Result<()> {
-        /// The names of [`Phases::GROUPS`] in a sentence.
-        const NAMES: [&str; 6] =
-            ["call until its ACK", "RDMA Reads", "data in flight", "server side", "RDMA Writes", "reply"];
+        /// The names of [`Phases::GROUPS`] in a sentence, and that of the server's time after RDMA Reads.
+        const NAMES: [&str; 7] = [
+            "call until its ACK",
+            "RDMA Reads",
+            "data in flight",
+            "server side",
+            "RDMA Writes",
+            "reply",
+            "server side or network after RDMA Reads",
+        ];
         let Text { report, ending, .. } = self;
         let Some(mean) = report.under_way().mean_calls() else { return Ok(()) };
         let length = report.under_way().length();
@@ -68,7 +75,9 @@ impl Text<'_> {
         let part = whole.map_or(String::new(), |whole| {
             format!(" ({:.0} % of the span)", 100.0 * length as f64 / whole as f64)
         });
-        let shares = report.shares().map_or([0.0; 6], grouped);
+        let after = report.share_after_reads();
+        let [call, reads, sending, server, writes, reply] = report.shares().map_or([0.0; 6], grouped);
+        let shares = [call, reads, sending, server - after, writes, reply, after];
         let mut shares: Vec<_> = shares.into_iter().zip(NAMES).filter(|(share, _)| *share >= 0.005).collect();
         shares.sort_by(|a, b| b.0.total_cmp(&a.0));
         let shares: Vec<String> =
@@ -86,7 +95,8 @@ impl Text<'_> {
         let count = connections.len() as u64 + further;
         writeln!(out, "\n{}", style.bold(Counted(count, "connection")))?;
         for connection in connections {
-            write_connection(connection, style, out)?;
+            let outstanding = report.gathered().most_outstanding(connection.id);
+            write_connection(connection, outstanding, style, out)?;
         }
         if further > 0 {
             let further = Counted(further, "further connection");
@@ -372,8 +382,14 @@ impl Display for End<'_> {
     }
 }
 
-/// Writes the properties of a connection, in a few lines.
-pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the properties of a connection, in a few lines. `outstanding` is the most calls that were
+/// outstanding at once, and the granted credits.
+pub fn write_connection(
+    connection: &Connection,
+    outstanding: Option<(u64, u32)>,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let Connection { requester, responder, .. } = connection;
     let arrow = if connection.roles_known { "->" } else { "--" };
     write!(out, "  {} ", style.bold(Left(format_args!("#{}", connection.id.0), 4)))?;
@@ -386,7 +402,6 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Wri
     }
     let state = StateName(connection);
     let length = Duration(connection.last.since(connection.first));
-    let [forward, backward] = connection.transactions.map(Number);
     writeln!(out, "\n       {state}; known from {}; seen for {length}", Known(connection))?;
     if let Some(protocol) = connection.protocol {
         let [from, to] = [&requester.sent, &responder.sent];
@@ -399,7 +414,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Wri
     }
     match carried_else(connection) {
         Some(carried) => writeln!(out, "       carries {carried}")?,
-        None => writeln!(out, "       transactions: {forward} forward, {backward} backward")?,
+        None => write_transactions(connection, outstanding, out)?,
     }
 
     if connection.is_iwarp {
@@ -415,6 +430,20 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Wri
     writeln!(out, ", remote invalidation {}", Invalidation(connection))?;
     write_round_trips(connection, out)?;
     write_ends(connection, out)
+}
+
+fn write_transactions(
+    connection: &Connection,
+    outstanding: Option<(u64, u32)>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let [forward, backward] = connection.transactions.map(Number);
+    write!(out, "       transactions: {forward} forward, {backward} backward")?;
+    if let Some((most, granted)) = outstanding {
+        let (most, granted) = (Counted(most, "call"), Counted(granted.into(), "credit"));
+        write!(out, "; at most {most} outstanding, {granted} granted")?;
+    }
+    writeln!(out)
 }
 
 /// Writes the times from Sends to their ACKs, and the capture point estimated from them.

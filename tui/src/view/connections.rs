@@ -95,7 +95,7 @@ impl Pane for Connections {
         let style = screen(state, width).style;
         let mut folding = Folding::new(&mut written, style);
         // Writing to memory cannot fail.
-        let _ = write_connection(&now.connection, style, &mut folding).and_then(|()| folding.flush());
+        let _ = write_connection(&now.connection, None, style, &mut folding).and_then(|()| folding.flush());
         drop(folding);
         let mut text = super::text(&written);
         let open = state.moment.open.iter().filter(|open| open.connection == now.connection.id);
