@@ -100,7 +100,7 @@ impl Report {
     }
 
     /// The part of the server's share that follows RDMA Reads, if the capture point is not at the
-    /// server. Responses to RDMA Reads that wait in the network behind the capture point look the same.
+    /// server. Responses to RDMA Reads that wait in the network beyond the capture point look the same.
     pub fn share_after_reads(&self) -> f64 {
         let is_at_server =
             |connection: &Connection| connection.capture_point() == Some(CapturePoint::Responder);

@@ -5,6 +5,7 @@
 //! capture contains completely are counted, so missing packets make figures smaller, never larger.
 
 mod figures;
+mod transfers;
 
 use super::check::{Check, Checked, Findings, View};
 use super::chunks::lists_chunks;
@@ -22,9 +23,10 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Refusal;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Transaction};
-use rdmascope_dissector::ulb;
+use rdmascope_dissector::ulb::{self, Nfs3, Nfs4, OperationKind};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
+use transfers::Transfers;
 
 const REPLY_SIZE: Source = Source { document: Document::Rfc8166, section: "6.2" };
 const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
@@ -34,6 +36,8 @@ const THRESHOLD: Source = Source { document: Document::Rfc8166, section: "3.3.2"
 const RECEIVE: Source = Source { document: Document::Rfc8166, section: "3.3" };
 const RETRY: Source = Source { document: Document::Ibta, section: "9.9.2.1.1" };
 const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5.1" };
+const FSINFO: Source = Source { document: Document::Rfc1813, section: "3.3.19" };
+const SIZES: Source = Source { document: Document::Rfc8881, section: "5.8.2" };
 
 pub(crate) const RULES: &[Checked<Costs>] = &[
     Checked {
@@ -71,8 +75,22 @@ pub(crate) const RULES: &[Checked<Costs>] = &[
             threshold by at most a quarter if they were sent inline, and would not exceed the 256 \
             KiB that can be negotiated. It reports them if there are at least 16. The time is \
             that from the first RDMA READ request to the last response, during which such a call \
-            waits.",
+            waits. Nothing is reported if `advice-small-transfers` reports the WRITEs of the \
+            connection, because larger ones need fewer calls.",
         check: Check::Connection(calls_over),
+    },
+    Checked {
+        id: "advice-small-transfers",
+        level: Level::Advice,
+        sources: &[FSINFO, SIZES],
+        sentence: "Data that moves in many small READs or WRITEs costs a call for each.",
+        explanation: "The rule counts the READs and the WRITEs of a connection. It reports either \
+            kind if at least 64 of them have the largest size, which is at most 32 KiB, if \
+            these are nine tenths of all, and if half or more of them are next to another one in \
+            a file. The cause may be the mount options rsize and wsize, or an application that \
+            does direct I/O of this size. Servers offer larger sizes in FSINFO, or in the \
+            attributes maxread and maxwrite.",
+        check: Check::Connection(small_transfers),
     },
     Checked {
         id: "advice-retransmission",
@@ -140,6 +158,8 @@ pub(crate) struct Costs {
     reply_chunks: ByOperation<ReplyChunks>,
     write_chunks: ByOperation<WriteChunks>,
     over: Over,
+    /// READs, and WRITEs.
+    transfers: [Transfers; 2],
     repeated: [Repeated; 2],
     slow: Slow,
     /// Latency of slow transactions with an unknown cause, and the number of transactions without a
@@ -323,6 +343,16 @@ impl Costs {
         }
     }
 
+    fn note_transfer(&mut self, transaction: &Transaction, call: &Message) {
+        let Some(operation) = ulb::principal_operation(&transaction.details) else { return };
+        let place = match operation.kind {
+            OperationKind::Nfs3(Nfs3::Read) | OperationKind::Nfs4(Nfs4::Read) => 0,
+            OperationKind::Nfs3(Nfs3::Write) | OperationKind::Nfs4(Nfs4::Write) => 1,
+            _ => return,
+        };
+        self.transfers[place].note(operation, transaction, call);
+    }
+
     /// Records the chunks of a transaction. `thresholds` are those of its call and of its reply.
     #[inline(never)]
     fn note_chunks(
@@ -386,6 +416,7 @@ impl Memory for Costs {
         self.reply_chunks.footprint(|sums| &sums.examples)
             + self.write_chunks.footprint(|sums| &sums.examples)
             + self.over.examples.footprint()
+            + self.transfers.iter().map(Transfers::footprint).sum::<usize>()
             + repeated.sum::<usize>()
             + self.slow.examples.footprint()
             + self.slow_by.footprint(|sums| &sums.examples)
@@ -399,6 +430,7 @@ impl Memory for Costs {
             return;
         };
         self.note_latency(transaction, call, reply);
+        self.note_transfer(transaction, call);
         // A chunk list whose end the capture lacks would seem unused.
         if lists_chunks(call) && call.stop.is_none() && reply.stop.is_none() {
             let (caller, answerer) =
@@ -521,7 +553,8 @@ fn write_chunks(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<
 fn calls_over(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
     let Over { calls, bytes, longest, waited, examples } = &view.memory.over;
     let threshold = view.inline_threshold(view.requester);
-    let Some(threshold) = threshold.filter(|_| *calls >= ENOUGH) else { return };
+    let [_, writes] = &view.memory.transfers;
+    let Some(threshold) = threshold.filter(|_| *calls >= ENOUGH && !writes.are_parts()) else { return };
     let message = format!(
         "{calls} calls of {} bytes on average used RDMA Read, which took {}: an inline threshold \
             of {} bytes instead of {threshold} avoids that",
@@ -531,6 +564,23 @@ fn calls_over(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_
     );
     findings
         .add(examples.finding(message).values(Value::Bytes(bytes / calls), Value::Bytes(threshold.into())));
+}
+
+fn small_transfers(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
+    for (transfers, (name, option)) in
+        view.memory.transfers.iter().zip([("READ", "rsize"), ("WRITE", "wsize")])
+    {
+        if !transfers.are_parts() {
+            continue;
+        }
+        let Transfers { count, size, largest, adjacent, examples, .. } = transfers;
+        let message = format!(
+            "{largest} of {count} {name}s have {size} bytes, which none exceeds, and {adjacent} of them are \
+                next to another one: {option} of the mount may be this small, or the application may do \
+                direct I/O of this size"
+        );
+        findings.add(examples.finding(message).by(view.requester).observed(Value::Bytes(*size)));
+    }
 }
 
 fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {

@@ -402,3 +402,29 @@ fn a_slow_network_beyond_the_capture_point_accuses_no_server() {
     assert!(!is_accused(&slow_writes(20_000, 20_000)), "between the ends");
     assert!(is_accused(&slow_writes(5_000, 100_000)), "at the server");
 }
+
+/// Larger WRITEs save more calls than a larger inline threshold does.
+#[test]
+fn small_writes_are_not_blamed_on_the_inline_threshold() {
+    let advice = |step: u64| {
+        let mut world = World::connected();
+        for xid in 1..=64 {
+            let memory = segment(xid, 4096, 0x1000);
+            let header = Builder { reads: vec![read_segment(WRITE_POSITION, memory)], ..msg(xid) };
+            let arguments = format!("'handle' h{} 4096 2 4096", step * u64::from(xid));
+            world.send(CLIENT, &message(&header, &nfs3(xid, 7, &arguments)));
+            let psn = world.read_request(SERVER, memory, 4096);
+            world.read_response(CLIENT, psn, &data(4096));
+            world.send(SERVER, &written(xid, memory));
+            world.ack(CLIENT);
+        }
+        let found = findings(&whole(&world));
+        found
+            .iter()
+            .map(|finding| rule(finding).id)
+            .filter(|id| id.starts_with("advice-"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(advice(4096), ["advice-small-transfers"]);
+    assert_eq!(advice(100_000), ["advice-call-over-threshold"]);
+}

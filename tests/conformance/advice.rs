@@ -38,6 +38,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: None,
     },
     Trigger {
+        rule: "advice-small-transfers",
+        alteration: "a READ of 4096 bytes is made 64 times, each at the end of the previous one",
+        control: before_larger_reads,
+        alter: |capture| read_on(capture, 63, 4096),
+        also: &[],
+        shows: None,
+    },
+    Trigger {
         rule: "advice-retransmission",
         alteration: "the last 20 packets of the server are sent again 5 ms later",
         control: recall,
@@ -137,6 +145,36 @@ fn has_write_chunk(packet: &Packet) -> bool {
 fn has_reply_chunk(packet: &Packet) -> bool {
     let word = |at: usize| packet.u32(packet.payload().start + at);
     word(16) == 0 && word(20) == 0 && word(24) == 1
+}
+
+/// The XID of the first READ of nfs3-basic. It has 4096 bytes.
+const READ: u32 = 0xce39_6a62;
+
+/// The first packets of nfs3-basic, up to the first larger READ.
+fn before_larger_reads() -> Capture {
+    let mut capture = samples::capture("nfs3-basic");
+    let is_larger =
+        |packet: &Packet| packet.xid() != Some(READ) && packet.starts_message() && has_write_chunk(packet);
+    let first = capture.packets.iter().rposition(|packet| packet.xid() == Some(READ)).expect("its reply");
+    let larger = capture.packets[first..].iter().position(is_larger).expect("a larger READ");
+    capture.packets.truncate(first + larger);
+    capture
+}
+
+/// Repeats a READ, and moves each repetition on by `step` bytes.
+fn read_on(capture: &mut Capture, times: u32, step: u64) {
+    let before: Vec<_> = capture.packets.iter().map(Packet::xid).collect();
+    mutate::again(capture, READ, times);
+    let is_new = |packet: &&mut Packet| {
+        packet.source() == CLIENT && packet.starts_message() && !before.contains(&packet.xid())
+    };
+    for (nth, call) in capture.packets.iter_mut().filter(is_new).enumerate() {
+        // The arguments end with offset and count.
+        let end = call.payload().end - EXTENSION;
+        let mut bytes = call.data[EXTENSION..call.payload().end].to_vec();
+        bytes[end - 12..end - 4].copy_from_slice(&(step * (nth as u64 + 1)).to_be_bytes());
+        call.set_after_bth(&bytes);
+    }
 }
 
 /// The XID of the nth call for which `has` holds.
@@ -245,6 +283,22 @@ fn calls_up_to_a_quarter_over_the_threshold_are_reported() {
     assert!(over(1152, 14).is_empty(), "15 are not reported");
     assert_eq!((over(1024, 15).len(), over(1028, 15).len()), (0, 1));
     assert_eq!((over(1280, 15).len(), over(1284, 15).len()), (1, 0));
+}
+
+/// READs that are not next to each other may be random, and a larger one shows that the client is not
+/// limited.
+#[test]
+fn parts_of_larger_transfers_are_reported() {
+    let with = |times, step, mut capture: Capture| {
+        read_on(&mut capture, times, step);
+        messages(&capture, "advice-small-transfers")
+    };
+    let expected = "64 of 64 READs have 4096 bytes, which none exceeds, and 63 of them are next to another one: rsize of the mount may be \
+        this small, or the application may do direct I/O of this size";
+    assert_eq!(with(63, 4096, before_larger_reads()), [expected]);
+    assert!(with(62, 4096, before_larger_reads()).is_empty(), "63 are not reported");
+    assert!(with(63, 8192, before_larger_reads()).is_empty());
+    assert!(with(63, 4096, samples::capture("nfs3-basic")).is_empty());
 }
 
 #[test]
