@@ -198,6 +198,32 @@ fn packet_in_two_files_is_a_copy() {
     assert_eq!((rotated.copies, rotated.clocks_differ), (0, None));
 }
 
+/// The captures of two hosts were merged into one file. Only an Identification of its own shows that a
+/// packet is not a retransmission.
+#[test]
+fn late_copies_in_one_file_need_an_identification() {
+    let session = samples::capture("nfs4.1-backchannel-recall");
+    let packets = session.packets.len() as u64;
+    let merged = |session: &Capture, apart: i64| {
+        let records = two_files(session, apart, |_, _| true).into_iter();
+        totals(records.map(|record| Record { tap: Tap { file: 0, ..record.tap }, ..record }))
+    };
+    // The first packets of each queue pair do not show yet that the Identification changes.
+    for apart in [3_000_000, 40_000_000, -40_000_000] {
+        let found = merged(&session, apart);
+        assert!(found.copies > packets - 16, "{apart}: {} of {packets}", found.copies);
+        assert!(found.clocks_differ.is_some(), "{apart}");
+    }
+    let mut constant = session.clone();
+    mutate::each(&mut constant, |packet| packet.data[18..20].copy_from_slice(&[0, 1]));
+    let mut none = session;
+    without_identification(&mut none);
+    for session in [&constant, &none] {
+        let found = merged(session, 3_000_000);
+        assert_eq!((found.copies, found.clocks_differ), (0, None));
+    }
+}
+
 /// Each file lacks packets that the other one has. The times of the two do not accuse an end.
 #[test]
 fn files_with_different_clocks_accuse_no_end() {

@@ -6,7 +6,7 @@ use super::history::History;
 use super::known::Reached;
 use super::listing;
 use super::state::StateEvents;
-use super::{SILENCE, SessionEvent};
+use super::{Kind, SILENCE, SessionEvent};
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts};
@@ -86,6 +86,8 @@ pub struct Events {
     steps: u32,
     /// The latest time since its last step back.
     since_step: Time,
+    /// Whether the capture has the packets of two clocks that differ.
+    clocks_differ: bool,
     /// The connection that the engine is evicting.
     evicted: Option<ConnectionId>,
 }
@@ -127,8 +129,13 @@ impl Events {
         self.with_requests(listing::events(known, reached), reached)
     }
 
-    /// Adds the events about NFSv4 state and delayed requests.
+    /// Adds the events about NFSv4 state and delayed requests. Between two clocks, a request that is
+    /// repeated within a second may be one request.
     fn with_requests(&self, mut events: Vec<SessionEvent>, reached: Reached) -> Vec<SessionEvent> {
+        if self.clocks_differ {
+            let is_one = |event: &SessionEvent| event.duration.is_some_and(|length| length < SILENCE);
+            events.retain(|event| event.kind != Kind::RequestRepeated || !is_one(event));
+        }
         let before = events.len();
         self.state.report(reached, &mut events);
         self.delayed.report(reached, &mut events);
@@ -227,6 +234,7 @@ impl Observer for Events {
         self.state.handle(event);
         match event {
             Event::Observation(observation) => self.observation(observation),
+            Event::ClocksDiffer(_) => self.clocks_differ = true,
             Event::ClockStep(seen) => {
                 (self.steps, self.since_step) = (self.steps + 1, seen.time);
                 self.delayed.clock_stepped();

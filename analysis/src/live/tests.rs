@@ -290,7 +290,9 @@ fn continued_events_are_reported_again_at_their_end() {
     const LATER: i64 = 300_000_000;
     let is_nak =
         |packet: &&Packet| packet.opcode() == 0x11 && packet.data[packet.payload().start - 4] >> 5 == 3;
-    let mut again = capture.packets.iter().find(is_nak).expect("the server refused a packet").clone();
+    let nak = capture.packets.iter().find(is_nak).expect("the server refused a packet").clone();
+    let mut twice = mutate::repeat(&Capture { link: capture.link, packets: vec![nak] }, |_| true);
+    let mut again = twice.packets.pop().expect("it was repeated");
     again.time += LATER;
     let at = capture.packets.partition_point(|packet| packet.time <= again.time);
     capture.packets.insert(at, again);

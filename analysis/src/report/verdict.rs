@@ -99,7 +99,8 @@ impl Report {
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
         let reach = Reach::new(ending, false);
-        self.statements(&self.events(ending), (&self.problems(ending), packets(ending)), reach, violations)
+        let problems = certain(self.problems(ending), ending);
+        self.statements(&self.events(ending), (&problems, packets(ending)), reach, violations)
     }
 
     /// The statements while the capture continues. The span of `ending` ends now, `events` are
@@ -112,7 +113,8 @@ impl Report {
         violations: u64,
     ) -> Vec<Statement> {
         let reach = Reach::new(ending, true);
-        self.statements(events, (&self.problems_now(ending, open), packets(ending)), reach, violations)
+        let problems = certain(self.problems_now(ending, open), ending);
+        self.statements(events, (&problems, packets(ending)), reach, violations)
     }
 
     fn statements(
@@ -134,6 +136,13 @@ impl Report {
         statements.sort_by_key(|statement| statement.harm);
         statements
     }
+}
+
+/// The problems without those that clocks that differ explain.
+fn certain(mut problems: Vec<Problem>, ending: &Ending) -> Vec<Problem> {
+    let is_order = |problem: &Problem| ["retransmission", "reordered-packet"].contains(&problem.name);
+    problems.retain(|problem| ending.totals.clocks_differ.is_none() || !is_order(problem));
+    problems
 }
 
 /// The times of the capture that statements are about.

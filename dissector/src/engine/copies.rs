@@ -17,9 +17,9 @@ pub(crate) struct Copies {
     /// A packet belongs to the set that its identity selects. The transmissions of a packet and its
     /// ACKs have equal numbers, so these would crowd one set. Empty before the first packet.
     sets: Box<[Set]>,
-    /// One bit for each queue pair that received packets with an Identification, by the low bits of
-    /// its number.
-    numbered: u64,
+    numbers: Numbers,
+    /// Hashes and times of one packet in 64, while few packets are remembered.
+    sample: Vec<(u64, Time)>,
     /// The maximum time between two taps of the same packet, for captures from distant capture
     /// points.
     apart: Option<u64>,
@@ -31,14 +31,49 @@ pub(crate) struct Copies {
     is_parallel: bool,
     /// Copies in another file: within [`NUMBERED`], and later.
     elsewhere: [u64; 2],
+    /// The same for copies in the same file.
+    here: [u64; 2],
+}
+
+/// The last three Identifications of packets to each queue pair, latest last, by the low bits of the
+/// number of the queue pair. 0 stands for none.
+#[derive(Clone, Debug)]
+struct Numbers([[u16; 3]; 64]);
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        Numbers([[0; 3]; 64])
+    }
+}
+
+impl Numbers {
+    #[inline]
+    fn add(&mut self, receiver: u8, number: u16) {
+        let [_, last, latest] = self.0[usize::from(receiver)];
+        self.0[usize::from(receiver)] = [last, latest, number];
+    }
+
+    /// Whether there was any.
+    #[inline]
+    fn are_set(&self, receiver: u8) -> bool {
+        self.0[usize::from(receiver)][2] != 0
+    }
+
+    /// Whether the sender of a packet gives each packet another Identification, so that only a copy has
+    /// the same. Some senders set one value in all packets.
+    fn are_unique(&self, sighting: &Sighting) -> bool {
+        let [first, second, third] = self.0[usize::from(sighting.receiver)];
+        let differ = first != 0 && first != second && second != third && third != first;
+        differ && matches!(sighting.identity.numbering, Numbering::Numbered(_))
+    }
 }
 
 /// A packet in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     identity: Identity,
-    /// The bit of the destination queue pair.
-    flow: u64,
+    /// The low bits of the destination queue pair.
+    receiver: u8,
     seen: Seen,
     place: Place,
     /// [`Frame::context`].
@@ -69,7 +104,7 @@ impl Sighting {
     }
 
     fn of(identity: Identity, receiver: u32, seen: Seen, place: Place, context: u32) -> Sighting {
-        Sighting { identity, flow: 1 << (receiver % u64::BITS), seen, place, context }
+        Sighting { identity, receiver: (receiver % 64) as u8, seen, place, context }
     }
 }
 
@@ -111,9 +146,9 @@ const NUMBERED: u64 = 2_000_000;
 /// sender retransmits the same bytes, but not within a round trip. At another place, the same bytes
 /// within [`NUMBERED`] are a copy.
 const NOT_NUMBERED: u64 = 10_000;
-/// Maximum delay of a copy in another file, in nanoseconds. Clocks of two hosts may differ by more than
-/// [`NUMBERED`].
-const OTHER_FILE: u64 = 1_000_000_000;
+/// Maximum delay of a copy in another file, and of one whose sender gives each packet another
+/// Identification, in nanoseconds. Clocks of two hosts may differ by more than [`NUMBERED`].
+const LATEST: u64 = 1_000_000_000;
 /// Maximum number of further places of a packet: a capture on all interfaces shows it at a port, its
 /// bond, its VLAN and its bridge.
 const PLACES: usize = 3;
@@ -176,17 +211,41 @@ impl Copies {
         self.apart.map_or(NUMBERED, |apart| apart.max(NUMBERED))
     }
 
-    /// Notes the file of a packet. If files were captured at the same time, remembers more packets
-    /// from now on.
+    /// Notes the file of a packet.
     #[cold]
     fn note_file(&mut self, file: u32) {
         let is_parallel = file < Files::MOST - 1 && self.files.has(file);
         self.file = file;
         self.files.add(file);
-        if self.is_parallel || !is_parallel || self.apart.is_some() {
+        if is_parallel && self.apart.is_none() {
+            self.is_parallel = true;
+            self.remember_more();
+        }
+    }
+
+    /// Notes one packet in 64. If it is a copy that came late, remembers more packets from now on.
+    #[inline]
+    fn note_sample(&mut self, sighting: Sighting) {
+        const ONE_IN: u64 = 64;
+        const ENTRIES: usize = 256;
+        let hash = sighting.identity.hash();
+        if hash % ONE_IN != 0 || self.sets.len() != SETS {
             return;
         }
-        self.is_parallel = true;
+        self.sample.resize(ENTRIES, (0, Time(0)));
+        let (known, at) = &mut self.sample[(hash / ONE_IN) as usize % ENTRIES];
+        let is_again = *known == hash && sighting.seen.time.since(*at) <= LATEST;
+        (*known, *at) = (hash, sighting.seen.time);
+        if is_again && self.numbers.are_unique(&sighting) {
+            self.remember_more();
+        }
+    }
+
+    #[cold]
+    fn remember_more(&mut self) {
+        if self.sets.len() == SETS_APART {
+            return;
+        }
         let few = core::mem::replace(&mut self.sets, sets(SETS_APART));
         for (identity, shown) in few.into_iter().flat_map(|set| set.identities.into_iter().zip(set.seen)) {
             let Some(shown) = shown else { continue };
@@ -205,9 +264,7 @@ impl Copies {
         if self.file != sighting.place.0.file {
             self.note_file(sighting.place.0.file);
         }
-        if sighting.identity.numbering == Numbering::Numbered {
-            self.numbered |= sighting.flow;
-        }
+        self.note_sample(sighting);
         let (is_numbered, within) = (self.is_numbered(sighting), self.within());
         let Sighting { identity, seen, place: here, context, .. } = sighting;
         let set = &mut self.sets[place(identity.hash(), self.sets.len())];
@@ -215,28 +272,32 @@ impl Copies {
             && let Some(shown) = &mut set.seen[at]
         {
             let is_elsewhere = shown.place.0.0.file != here.0.file;
-            let within = if is_elsewhere { within.max(OTHER_FILE) } else { within };
+            let may_be_late = is_elsewhere || self.numbers.are_unique(&sighting);
+            let within = if may_be_late { within.max(LATEST) } else { within };
             if shown.is_copy(is_numbered, here, seen.time, within) {
                 let first = shown.first;
                 let is_late = seen.time.since(first.seen.time) > NUMBERED;
-                self.elsewhere[usize::from(is_late)] += u64::from(is_elsewhere);
+                let counts = if is_elsewhere { &mut self.elsewhere } else { &mut self.here };
+                counts[usize::from(is_late)] += 1;
                 return Some(first);
             }
             // A retransmission is noted like any other packet, so entries are replaced in the same
             // order whether retransmissions are distinguished or not.
             set.seen[at] = None;
+        } else if let Numbering::Numbered(number) = identity.numbering {
+            self.numbers.add(sighting.receiver, number);
         }
         set.insert(identity.hash(), Shown::new(First { seen, context }, here));
         None
     }
 
-    /// Whether the clocks of files that were captured at the same time differ, as most copies in another
-    /// file show. Few such copies may be retransmissions without an Identification.
+    /// Whether the capture has the packets of two clocks that differ, as most copies show. Few copies in
+    /// another file may be retransmissions without an Identification.
     #[inline]
     pub(crate) fn show_different_clocks(&self) -> bool {
         const FEWEST: u64 = 4;
-        let [timely, late] = self.elsewhere;
-        self.is_parallel && self.apart.is_none() && late >= FEWEST && late > timely
+        let shows = |[timely, late]: [u64; 2]| late >= FEWEST && late > timely;
+        self.apart.is_none() && (shows(self.here) || self.is_parallel && shows(self.elsewhere))
     }
 
     /// Whether an equal packet is in the table, whatever its age.
@@ -251,8 +312,8 @@ impl Copies {
     #[inline]
     fn is_numbered(&self, sighting: Sighting) -> bool {
         match sighting.identity.numbering {
-            Numbering::Numbered => true,
-            Numbering::Zero => self.numbered & sighting.flow != 0,
+            Numbering::Numbered(_) => true,
+            Numbering::Zero => self.numbers.are_set(sighting.receiver),
             Numbering::None => false,
         }
     }
@@ -261,7 +322,9 @@ impl Copies {
     pub(super) fn footprint(&self) -> usize {
         let shown = self.sets.iter().flat_map(|set| set.seen.iter().flatten());
         let further: usize = shown.map(|shown| shown.further.capacity()).sum();
-        size_of_val(&*self.sets) + further * size_of::<(Place, Time)>()
+        size_of_val(&*self.sets)
+            + self.sample.capacity() * size_of::<(u64, Time)>()
+            + further * size_of::<(Place, Time)>()
     }
 }
 

@@ -24,8 +24,8 @@ pub struct Identity {
 /// The kind of packet number in an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
-    /// IPv4 with an Identification.
-    Numbered,
+    /// IPv4 with this Identification, which is not 0.
+    Numbered(u16),
     /// IPv4 with an Identification of 0. Its sender does not set the field, or its counter has
     /// reached 0.
     Zero,
@@ -38,7 +38,7 @@ impl Numbering {
         match identification {
             None => Numbering::None,
             Some(0) => Numbering::Zero,
-            Some(_) => Numbering::Numbered,
+            Some(number) => Numbering::Numbered(number),
         }
     }
 }
@@ -185,6 +185,6 @@ mod tests {
         };
         assert_eq!(of(None), [Numbering::None; 2]);
         assert_eq!(of(Some(0)), [Numbering::Zero; 2]);
-        assert_eq!(of(Some(1)), [Numbering::Numbered; 2]);
+        assert_eq!(of(Some(1)), [Numbering::Numbered(1); 2]);
     }
 }

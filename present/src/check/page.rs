@@ -223,7 +223,7 @@ impl Page<'_> {
             ));
         }
         if totals.clocks_differ.is_some() {
-            spots.push("the clocks of the files differ, and --with aligns them".to_owned());
+            spots.push("the clocks of the capture points differ, and --with aligns their files".to_owned());
         }
         if totals.cut_records > 0 {
             spots.push(format!("{} truncated by a snap length", were(totals.cut_records, "packet")));

@@ -273,7 +273,7 @@ fn limits_of_the_capture_are_reported() {
         " Limits of the capture: 1 connection was open before the capture began: ",
         "; 1 connection was captured in one direction only; on 1 connection, all packets of one end have a bad ICRC and were ignored (--no-icrc); 238 calls were encrypted (krb5p): \
         their operations, statuses and session slots are not judged; 5 packets are missing from the capture; ",
-        "; the clocks of the files differ, and --with aligns them; 1 packet was truncated by a snap length; \
+        "; the clocks of the capture points differ, and --with aligns their files; 1 packet was truncated by a snap length; \
          connections, calls and gaps evicted because tables were \
          full: 1,234",
         "; a.pcap: cut short at byte 24: 16 bytes needed, 3 available; analyzed up to there. ",
