@@ -13,6 +13,7 @@ mod gather;
 mod history;
 mod known;
 mod listing;
+mod lost;
 mod outages;
 mod setup;
 mod state;
@@ -195,6 +196,8 @@ pub struct SessionEvent {
     pub count: u64,
     /// The packets that show it: the first and the last.
     pub frames: [Option<u64>; 2],
+    /// For lost state: whether an application may notice it. Otherwise true.
+    pub does_harm: bool,
     /// The description for people.
     pub text: String,
 }
@@ -271,6 +274,7 @@ mod tests {
             duration,
             count: 1,
             frames: [Some(7), None],
+            does_harm: true,
             text: String::new(),
         };
         let (here, there) = (transaction.connection, ConnectionId(transaction.connection.0 + 1));

@@ -132,8 +132,12 @@ pub enum End {
     Replaced,
     /// The server no longer knew it, or its client ID was replaced.
     Lost,
-    /// Its client ID was destroyed, or the client restarted, before it was returned.
+    /// Its client ID was destroyed before it was returned.
     Abandoned,
+    /// The client restarted before it was returned.
+    Restarted,
+    /// Another host asked for a client ID with the same client owner, as a restarted client does.
+    TakenOver,
     /// A call that would end it has no readable reply; or its client ID ended or the server no
     /// longer knew it, and a missing packet may have ended it before.
     Unknown,
@@ -143,7 +147,7 @@ pub enum End {
 
 impl End {
     /// All ends.
-    pub const ALL: [End; 15] = [
+    pub const ALL: [End; 17] = [
         End::Open,
         End::Closed,
         End::Unlocked,
@@ -157,6 +161,8 @@ impl End {
         End::Replaced,
         End::Lost,
         End::Abandoned,
+        End::Restarted,
+        End::TakenOver,
         End::Unknown,
         End::NotFollowed,
     ];
@@ -177,6 +183,8 @@ impl End {
             End::Replaced => "replaced",
             End::Lost => "lost",
             End::Abandoned => "abandoned",
+            End::Restarted => "restarted",
+            End::TakenOver => "taken-over",
             End::Unknown => "unknown",
             End::NotFollowed => "not-followed",
         }
@@ -184,7 +192,12 @@ impl End {
 
     /// Whether the lifetime did not end in order.
     pub const fn is_broken(self) -> bool {
-        matches!(self, End::Failed | End::Revoked | End::Lost | End::Abandoned)
+        matches!(self, End::Failed | End::Revoked) || self.is_loss()
+    }
+
+    /// Whether it ended together with the state of its client, or because the server no longer knew it.
+    pub(crate) const fn is_loss(self) -> bool {
+        matches!(self, End::Lost | End::Abandoned | End::Restarted | End::TakenOver)
     }
 }
 

@@ -256,6 +256,7 @@ fn calls_of_adjacent_outages_count_once() {
         duration: Some(5 * SECOND.unsigned_abs()),
         count,
         frames: [Some(1), Some(2)],
+        does_harm: true,
         text: String::new(),
     };
     let (report, ending, _) = report(&samples::capture("nfs3-basic"));
@@ -303,6 +304,7 @@ fn credits_in_use_for_long_are_noted() {
         duration: Some(2 * SECOND as u64),
         count: 9,
         frames: [Some(7), Some(8)],
+        does_harm: true,
         text: "all 4 credits in use 9 times, 2s in total".to_owned(),
     };
     for (length, expected) in [(20, vec![Harm::Note]), (21, vec![])] {

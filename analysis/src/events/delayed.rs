@@ -273,7 +273,7 @@ fn request(transaction: &Transaction) -> u64 {
 /// The type of a lock and its owner: a hash of a new one, else the identity of the lock stateid.
 fn lock(facts: &[StateFact]) -> Option<(u32, Result<u64, &[u8]>)> {
     let (operation, kind, owner) = facts.iter().find_map(|fact| match fact.kind {
-        FactKind::Lock { kind, owner } => Some((fact.operation, kind, owner)),
+        FactKind::Lock { kind, owner, .. } => Some((fact.operation, kind, owner)),
         _ => None,
     })?;
     let stateid = facts.iter().find_map(|fact| match &fact.kind {

@@ -65,6 +65,7 @@ pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
         duration: None,
         count: 1,
         frames: [None, None],
+        does_harm: true,
         text,
     }
 }

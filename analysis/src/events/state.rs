@@ -2,7 +2,7 @@
 //! not reported.
 
 use super::known::{Reached, event};
-use super::{Kind, SILENCE, SessionEvent};
+use super::{Kind, SILENCE, SessionEvent, lost};
 use crate::state::{Counts, End, Kind as StateKind, Lifetime, States, status_flags};
 use crate::units::{Counted, Duration};
 use rdmascope_dissector::connection::ConnectionId;
@@ -54,7 +54,10 @@ impl StateEvents {
         self.flags(reached, events);
         let broken =
             || self.broken.iter().chain(self.states.ended()).filter(|lifetime| lifetime.end.is_broken());
-        lost(broken(), events);
+        if broken().next().is_some() {
+            let all = self.broken.iter().chain(self.states.ended()).chain(self.states.open());
+            lost::report(all, events);
+        }
         // An open lifetime may still end in order if the capture continues.
         let open = self.states.open().filter(|_| !reached.is_live);
         let mut owed: BTreeMap<(Kind, ConnectionId), Owed> = BTreeMap::new();
@@ -166,32 +169,6 @@ struct Owed {
     frames: [u64; 2],
 }
 
-/// Reports lost state. Lifetimes that one message ended in the same way become one event.
-fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<SessionEvent>) {
-    let mut groups: BTreeMap<(u64, End), Vec<&Lifetime>> = BTreeMap::new();
-    for lifetime in broken.filter(|lifetime| lifetime.end != End::Failed) {
-        if let Some(at) = lifetime.ended {
-            groups.entry((at.transaction, lifetime.end)).or_default().push(lifetime);
-        }
-    }
-    for ((_, end), group) in groups {
-        let Some(at) = group[0].ended else { continue };
-        let mut counts = StateKind::ALL.map(|kind| (kind, 0));
-        group.iter().for_each(|lifetime| counts[lifetime.kind as usize].1 += 1);
-        let reason = match end {
-            End::Revoked => "revoked by the server",
-            End::Abandoned => "not returned before the client gave up its client ID",
-            _ => "no longer known to the server",
-        };
-        events.push(SessionEvent {
-            connection: group[0].last_connection,
-            count: group.len() as u64,
-            frames: [Some(at.frame), Some(at.frame)],
-            ..event(at.time, Kind::StateLost, format!("{}: {reason}", Counts(&counts)))
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::events::{Events, Kind, SessionEvent};
@@ -255,27 +232,64 @@ mod tests {
 
     #[test]
     fn state_lost_at_once_is_one_event() {
-        let abandoned =
-            "1 session, 1 open, 1 delegation: not returned before the client gave up its client ID";
-        // The server restarted, or the client.
-        for (verifier, count, text) in [
-            ("h1", 4, "1 client ID, 1 session, 1 open, 1 delegation: no longer known to the server"),
-            ("h2", 3, abandoned),
+        let left = "1 session, 1 open, 1 delegation (\"name\"): ";
+        let abandoned = format!("{left}not returned before the client gave up its client ID");
+        let taken = "taken over: another address asked for a client ID with the same client owner";
+        // The server restarted, or the client, or another host has the same client owner.
+        for (client, verifier, count, text) in [
+            (0, "h1", 4, format!("1 client ID, {left}no longer known to the server")),
+            (0, "h2", 3, format!("{left}not returned before the client restarted")),
+            (9, "h2", 3, format!("{left}{taken}")),
         ] {
             let mut capture = mounted();
             capture.on(OPEN, OPENED);
             assert_eq!(events(&capture), []);
-            capture.connection = 2;
+            (capture.connection, capture.client) = (2, client);
             capture.call(&EXCHANGE.replace("h1", verifier), &EXCHANGED.replace("h7", "h8"));
             capture.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
             let found = events(&capture);
             let [lost] = &found[..] else { panic!("{found:?}") };
             assert_eq!((lost.kind, lost.count, lost.frames[0]), (Kind::StateLost, count, Some(52)));
-            assert_eq!(lost.text, text);
+            assert_eq!((lost.text.as_str(), lost.does_harm), (text.as_str(), true));
         }
         let mut capture = mounted();
         capture.on(OPEN, OPENED).call("57 h7", "57 0");
         assert_eq!(events(&capture)[0].text, abandoned);
+    }
+
+    /// A client that reclaims its open, or its delegation, keeps it. Locks under a delegation need no
+    /// LOCK.
+    #[test]
+    fn reclaimed_state_does_no_harm() {
+        let lost = |claims: &[(&str, &str)]| {
+            let mut capture = mounted();
+            capture.on("22 'file';18 1 1 0 h7 'owner' 0 4", "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0");
+            capture.on("22 'file';12 2 0 h0 h9 1 1 1 0 0 5 1 h7 'owner'", "22 0;12 0 1 0 0 6");
+            capture.connection = 2;
+            capture.call(EXCHANGE, &EXCHANGED.replace("h7", "h8"));
+            capture.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
+            for (call, reply) in claims {
+                let call = format!("{SEQUENCE};22 'file';{call}").replace("9 9 9 9", "8 8 8 8");
+                let reply = format!("{SEQUENCED};22 0;{reply}").replace("9 9 9 9", "8 8 8 8");
+                capture.call(&call, &reply);
+            }
+            let found = events(&capture);
+            let [lost] = &found[..] else { panic!("{found:?}") };
+            (lost.text.clone(), lost.does_harm)
+        };
+        let unknown = "no longer known to the server";
+        let open = ("18 1 1 0 h8 'owner' 0 1 0", "18 0 1 0 0 7 0 h0 h0 4 0 0");
+        let delegated =
+            ("18 1 1 0 h8 'owner' 0 1 2", "18 0 1 0 0 7 0 h0 h0 4 0 2 1 0 0 9 0 1 h0 0 0 0 'who'");
+        let lock = ("12 2 1 h0 h9 1 1 1 0 0 7 1 h8 'owner'", "12 0 1 0 0 8");
+        let anew = ("12 2 0 h0 h9 1 1 1 0 0 7 1 h8 'owner'", "12 0 1 0 0 8");
+        assert_eq!(lost(&[]), (format!("1 client ID, 1 session, 1 open, 1 lock: {unknown}"), true));
+        let rest = format!("1 client ID, 1 session: {unknown}; 1 open, 1 lock reclaimed");
+        assert_eq!(lost(&[open, lock]), (rest.clone(), false));
+        assert_eq!(lost(&[delegated]), (rest, false));
+        let rest = format!("1 client ID, 1 session, 1 lock: {unknown}; 1 open reclaimed");
+        assert_eq!(lost(&[open]), (rest.clone(), true));
+        assert_eq!(lost(&[open, anew]), (rest, true));
     }
 
     #[test]

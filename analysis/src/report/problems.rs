@@ -10,6 +10,7 @@ use rdmascope_dissector::connection::{
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::{Message, Outcome, Security, Transaction};
+use rdmascope_wire::nfs::nfsstat4;
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Cause, Stop};
 use std::collections::HashMap;
@@ -481,7 +482,34 @@ impl ErrorKey {
         let (Label::Named(name), Failure::Status(status)) = (self.label, self.failure) else { return false };
         ORDINARY.iter().any(|(known, statuses)| *known == name && statuses.contains(&status))
     }
+
+    /// Whether a lock was denied because another owner holds it.
+    pub(super) fn is_denied_lock(&self) -> bool {
+        (self.label, self.failure) == (Label::Named("LOCK"), Failure::Status(nfsstat4::DENIED))
+    }
+
+    /// Whether NFSv4 clients handle it without the application: they set up client ID and session again,
+    /// or the operation only tidies up.
+    pub(super) fn is_handled(&self) -> bool {
+        let is_tidying = matches!(self.label, Label::Named(name) if TIDYING.contains(&name));
+        is_tidying || matches!(self.failure, Failure::Status(status) if HANDLED.contains(&status))
+    }
 }
+
+/// Operations by which NFSv4 clients give up state.
+const TIDYING: [&str; 4] = ["DESTROY_CLIENTID", "DESTROY_SESSION", "FREE_STATEID", "TEST_STATEID"];
+
+/// Statuses after which NFSv4 clients set up state again.
+const HANDLED: [u32; 8] = [
+    nfsstat4::BADSESSION,
+    nfsstat4::CONN_NOT_BOUND_TO_SESSION,
+    nfsstat4::DEADSESSION,
+    nfsstat4::OLD_STATEID,
+    nfsstat4::RETRY_UNCACHED_REP,
+    nfsstat4::SEQ_MISORDERED,
+    nfsstat4::STALE_CLIENTID,
+    nfsstat4::STALE_STATEID,
+];
 
 /// The occurrences of an error.
 #[derive(Clone, Copy, Debug)]

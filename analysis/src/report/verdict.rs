@@ -311,7 +311,8 @@ fn harm_of(event: &SessionEvent, reach: Reach) -> Option<Harm> {
         | Kind::CallDelayed
         | Kind::RecallUnanswered
         | Kind::CopyUnreported => Some(Harm::Waits),
-        Kind::StateLost => Some(Harm::Errors),
+        Kind::StateLost if event.does_harm => Some(Harm::Errors),
+        Kind::StateLost => Some(Harm::Note),
         Kind::RequestRepeated | Kind::RetriesExhausted => Some(Harm::Loss),
         // Its client had work.
         Kind::Disconnected if event.other.is_some() => Some(Harm::Loss),
@@ -338,14 +339,15 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], reach: Reach, statem
     for event in events.iter().filter(|event| !is_part(event)) {
         let Some(harm) = harm_of(event, reach) else { continue };
         let is_same = |other: &SessionEvent| {
-            (other.kind, other.by_requester) == (event.kind, event.by_requester)
+            (other.kind, other.by_requester, other.does_harm)
+                == (event.kind, event.by_requester, event.does_harm)
                 && (!matches!(event.kind, Kind::CallWaited | Kind::CallFailsAgain)
                     || other.connection == event.connection && other.time == event.time)
         };
         match groups.iter_mut().find(|(_, longest, _)| is_same(longest)) {
             Some((_, longest, count)) => {
                 *count += 1;
-                if longest.duration < event.duration {
+                if extent(longest) < extent(event) {
                     *longest = event;
                 }
             }
@@ -361,7 +363,11 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], reach: Reach, statem
                 continue;
             }
         }
-        let which = if event.duration.is_some() { "longest" } else { "first" };
+        let which = match event.kind {
+            Kind::StateLost => "largest",
+            _ if event.duration.is_some() => "longest",
+            _ => "first",
+        };
         let more = if count > 1 { format!(" (the {which} of {})", Number(count)) } else { String::new() };
         let text = format!("{}{more}", event.text);
         statements.push(Statement::about_events(harm, text, event.frames[0], Subject::of(event)));
@@ -372,6 +378,15 @@ fn harmful(events: &[SessionEvent], outages: &[Outage<'_>], reach: Reach, statem
             Counted((waits - MOST) as u64, "further kind of call").to_string().replace("calls", "call")
         );
         statements.push(Statement::about_events(Harm::Waits, text, None, Subject::Events));
+    }
+}
+
+/// The extent of an event, to compare it with events of the same kind: its duration, or how much state
+/// was lost.
+fn extent(event: &SessionEvent) -> u64 {
+    match event.kind {
+        Kind::StateLost => event.count,
+        _ => event.duration.unwrap_or(0),
     }
 }
 
@@ -405,12 +420,15 @@ fn of_problem(problem: &Problem, packets: u64) -> Statement {
 /// Adds the errors of replies. The application does not see those after which the client sends the
 /// request again.
 fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &mut Vec<Statement>) {
+    let mut errors = errors.clone();
+    errors.sort_by_key(|(key, _)| key.is_handled());
     let (shown, rest) = errors.split_at(errors.len().min(MOST));
     statements.extend(shown.iter().map(|(key, error)| {
         let protocol = key.protocol.map_or(String::new(), |protocol| format!("{protocol} "));
         let failure = FailureName(key.failure, key.protocol);
         let text = format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time"));
-        let harm = if key.failure.is_delay(key.protocol) { Harm::Note } else { Harm::Errors };
+        let is_wait = key.failure.is_delay(key.protocol) || key.is_denied_lock();
+        let harm = if is_wait { Harm::Note } else { Harm::Errors };
         Statement::new(harm, text, error.first_frame, Subject::Failure(*key))
     }));
     let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;

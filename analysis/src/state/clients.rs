@@ -4,6 +4,7 @@ use super::follow::{Context, OperationOutcome, States};
 use super::index::Group;
 use super::table::{Key, Sink};
 use super::{At, Beginning, End, Identity, Kind, Raised};
+use crate::paths;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Callback, FactKind, Nfs4, Operation, OperationKind, SessionId, StateFact};
 use rdmascope_wire::nfs::nfsstat4::{BADSESSION, DEADSESSION, EXPIRED, STALE_CLIENTID};
@@ -59,7 +60,7 @@ impl States {
                 };
                 let number = self.client(client, None, false, context, sink);
                 self.seen_client(number, client, context);
-                self.confirmed(number, client, at, sink);
+                self.confirmed(number, client, context, sink);
                 self.set_scope(session, number);
                 // The connection serves the session (RFC 8881, section 18.36.3).
                 self.use_line(context.transaction.connection, number);
@@ -337,9 +338,20 @@ impl States {
         verifiers.is_some_and(|(before, after)| before != after)
     }
 
-    /// Notes that CREATE_SESSION confirms a client ID. The state of the same client at that server
-    /// under another client ID is lost (RFC 8881, section 18.35.4), or abandoned if the client restarted.
-    fn confirmed(&mut self, number: u64, client: u64, at: At, sink: Sink<'_>) {
+    /// How the state of a client ends when `after` replaces its client ID `before`: the client
+    /// restarted, another host uses the same client owner, or the server lost it.
+    fn replacement(&mut self, before: u64, after: u64, context: &Context<'_>) -> (End, End) {
+        if !self.has_restarted(before, after) {
+            return (End::Lost, End::Lost);
+        }
+        let host = self.table.numbered(before, before).and_then(|old| old.client_address);
+        let is_other = host.zip(paths::client(context.transaction)).is_some_and(|(old, new)| old != new);
+        (End::Replaced, if is_other { End::TakenOver } else { End::Restarted })
+    }
+
+    /// Notes that CREATE_SESSION confirms a client ID. It replaces that of the same client at that
+    /// server, with its state (RFC 8881, section 18.35.4).
+    fn confirmed(&mut self, number: u64, client: u64, context: &Context<'_>, sink: Sink<'_>) {
         let lifetime = self.table.live(&(number, Identity::Client(client)));
         let Some(owner) = lifetime.and_then(|lifetime| lifetime.owner) else { return };
         self.unconfirmed.remove(&owner);
@@ -351,11 +363,8 @@ impl States {
         };
         let old = self.table.numbered(before, before).map(|old| old.client.unwrap_or(0));
         if let Some(old) = old {
-            let ends = match self.has_restarted(before, number) {
-                true => (End::Replaced, End::Abandoned),
-                false => (End::Lost, End::Lost),
-            };
-            self.end_client(before, old, ends, at, sink);
+            let ends = self.replacement(before, number, context);
+            self.end_client(before, old, ends, context.shown, sink);
         }
     }
 

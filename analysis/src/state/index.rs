@@ -1,6 +1,6 @@
 //! Groups of lifetimes, so that an operation looks only at those that it concerns.
 
-use super::{End, Kind, Lifetime};
+use super::{Kind, Lifetime};
 use core::ops::{Deref, DerefMut, RangeInclusive};
 use rdmascope_dissector::record::Time;
 use std::collections::BTreeSet;
@@ -28,8 +28,7 @@ type Groups = [Option<Group>; 5];
 impl Lifetime {
     fn groups(&self) -> Groups {
         if let Some(at) = self.ended {
-            let is_lost = matches!(self.end, End::Lost | End::Abandoned);
-            return [is_lost.then_some(Group::Lost(at.time)), None, None, None, None];
+            return [self.end.is_loss().then_some(Group::Lost(at.time)), None, None, None, None];
         }
         let is_layout = self.kind == Kind::Layout;
         [

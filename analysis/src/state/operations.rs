@@ -203,16 +203,17 @@ impl States {
             }
             Nfs4::Lock => {
                 let locks = facts.iter().find_map(|fact| match fact.kind {
-                    FactKind::Lock { kind, owner } => Some((kind, owner.is_some())),
+                    FactKind::Lock { kind, owner, reclaims } => Some((kind, owner.is_some(), reclaims)),
                     _ => None,
                 });
-                let Some((type_, is_new)) = locks else { return };
+                let Some((type_, is_new, reclaims)) = locks else { return };
                 let open = if is_new { named.and_then(|key| self.table.live(&key)) } else { None };
                 let open = open.map(|open| open.number);
                 let Some(mut lock) = self.begin(&id, Kind::Lock, begin, sink) else { return };
                 // The lock types WRITE_LT and WRITEW_LT.
                 let access = if matches!(type_, 2 | 4) { Access::of_share(2) } else { Access::READ };
                 lock.access = Some(lock.access.unwrap_or_default().with(access));
+                lock.reclaimed |= reclaims;
                 lock.ranges.add(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
                 lock.open = lock.open.or(open);
             }

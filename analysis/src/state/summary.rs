@@ -79,6 +79,8 @@ impl Summary {
         line("revoked", &|kind| self.ended(kind, End::Revoked));
         line("lost", &|kind| self.ended(kind, End::Lost));
         line("abandoned", &|kind| self.ended(kind, End::Abandoned));
+        line("lost by a restart of the client", &|kind| self.ended(kind, End::Restarted));
+        line("taken over by another host", &|kind| self.ended(kind, End::TakenOver));
         line("failed", &|kind| self.ended(kind, End::Failed));
         line("end unknown", &|kind| self.ended(kind, End::Unknown));
         line("not followed", &|kind| self.ended(kind, End::NotFollowed));

@@ -5,6 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Chunks, Details, Payload, Procedure};
 use rdmascope_testkit::messages::xdr;
@@ -22,6 +23,8 @@ pub(crate) struct Capture {
     pub(crate) transactions: Vec<Transaction>,
     number: u64,
     pub(crate) connection: u32,
+    /// The last byte of the client's address; 0 if it is that of `values`.
+    pub(crate) client: u8,
     /// The minor version.
     minor: u32,
 }
@@ -54,6 +57,9 @@ impl Capture {
         transaction.status = details.operations.iter().rev().find_map(|operation| operation.status);
         (transaction.details, transaction.direction) = (details, direction);
         (transaction.number, transaction.connection) = (self.number, ConnectionId(self.connection));
+        if let (Some(route), 1..) = (&mut transaction.route, self.client) {
+            route.source = Address::V4([10, 77, 0, self.client].into());
+        }
         transaction
     }
 
@@ -272,10 +278,10 @@ fn special_stateids_are_resolved() {
 
 #[test]
 fn a_replaced_client_id_loses_its_state() {
-    let again = |verifier: u32, server: &str| {
+    let again_from = |client: u8, verifier: u32, server: &str| {
         let mut capture = Capture::new(1);
         capture.mounted().on(OPEN, OPENED);
-        capture.connection = 2;
+        (capture.connection, capture.client) = (2, client);
         capture.call(
             &format!("42 h{verifier} 'owner' 257 0 0"),
             &format!("42 0 h8 1 131072 0 h0 '{server}' 'scope' 0"),
@@ -283,6 +289,7 @@ fn a_replaced_client_id_loses_its_state() {
         capture.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
         capture.ends()
     };
+    let again = |verifier: u32, server: &str| again_from(0, verifier, server);
     let lost = [
         (Kind::Client, End::Lost),
         (Kind::Session, End::Lost),
@@ -293,9 +300,13 @@ fn a_replaced_client_id_loses_its_state() {
     ];
     // The server restarted and lost its state.
     assert_eq!(again(1, "major"), lost);
-    // The client restarted.
-    let ends = [End::Replaced, End::Abandoned, End::Abandoned, End::Abandoned, End::Open, End::Open];
-    assert_eq!(again(2, "major").iter().map(|(_, end)| *end).collect::<Vec<_>>(), ends);
+    // The client restarted; or another host has the same client owner.
+    for (client, end) in [(0, End::Restarted), (9, End::TakenOver)] {
+        let ends: Vec<End> = again_from(client, 2, "major").iter().map(|(_, end)| *end).collect();
+        assert_eq!(ends, [End::Replaced, end, end, end, End::Open, End::Open]);
+    }
+    // The client has another address; the server lost its state.
+    assert_eq!(again_from(9, 1, "major"), lost);
     // A client uses one owner name for all servers.
     assert!(again(1, "other").iter().all(|(_, end)| *end == End::Open));
 }

@@ -464,7 +464,7 @@ impl StateTable {
     fn locked(&mut self, stateid: (Key, u32), step: Step<'_>, context: &Context<'_>) {
         let Step { operation, facts, .. } = step;
         let locks = facts.iter().find_map(|fact| match fact.kind {
-            FactKind::Lock { kind, owner } => Some((kind, owner)),
+            FactKind::Lock { kind, owner, .. } => Some((kind, owner)),
             _ => None,
         });
         if let (Some((kind, owner)), Some(file)) =

@@ -33,6 +33,30 @@ pub(crate) struct Copies {
     elsewhere: [u64; 2],
     /// The same for copies in the same file.
     here: [u64; 2],
+    merged: Merged,
+}
+
+/// Whether the capture was merged from those of two clocks: then most packets come twice.
+#[derive(Clone, Copy, Debug, Default)]
+struct Merged {
+    /// Packets that are no copies.
+    packets: u64,
+    /// Those of them that would be late copies.
+    again: u64,
+    /// A sender may give the packets that it sends again their old Identifications, so few do not show
+    /// anything.
+    is_sure: bool,
+}
+
+impl Merged {
+    /// The least number of packets that come again.
+    const FEWEST: u64 = 4;
+
+    /// Adds a packet that would be a late copy.
+    fn add(&mut self) {
+        self.again += 1;
+        self.is_sure |= self.again >= Merged::FEWEST && self.again * 4 >= self.packets;
+    }
 }
 
 /// The last three Identifications of packets to each queue pair, latest last, by the low bits of the
@@ -246,6 +270,7 @@ impl Copies {
         if self.sets.len() == SETS_APART {
             return;
         }
+        (self.merged.packets, self.merged.again) = (0, 0);
         let few = core::mem::replace(&mut self.sets, sets(SETS_APART));
         for (identity, shown) in few.into_iter().flat_map(|set| set.identities.into_iter().zip(set.seen)) {
             let Some(shown) = shown else { continue };
@@ -272,7 +297,12 @@ impl Copies {
             && let Some(shown) = &mut set.seen[at]
         {
             let is_elsewhere = shown.place.0.0.file != here.0.file;
-            let may_be_late = is_elsewhere || self.numbers.are_unique(&sighting);
+            let later = seen.time.since(shown.first.seen.time);
+            let is_late = within < later && later <= LATEST && self.numbers.are_unique(&sighting);
+            if is_late && !self.merged.is_sure {
+                self.merged.add();
+            }
+            let may_be_late = is_elsewhere || is_late && self.merged.is_sure;
             let within = if may_be_late { within.max(LATEST) } else { within };
             if shown.is_copy(is_numbered, here, seen.time, within) {
                 let first = shown.first;
@@ -287,6 +317,7 @@ impl Copies {
         } else if let Numbering::Numbered(number) = identity.numbering {
             self.numbers.add(sighting.receiver, number);
         }
+        self.merged.packets += 1;
         set.insert(identity.hash(), Shown::new(First { seen, context }, here));
         None
     }

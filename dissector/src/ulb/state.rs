@@ -86,6 +86,8 @@ pub enum FactKind {
         /// A hash of the owner in the lock_owner4, if the lock-owner is new. Then the stateid in
         /// the arguments is that of an OPEN.
         owner: Option<u64>,
+        /// Whether it reclaims a lock that the server lost.
+        reclaims: bool,
     },
     /// A status other than success, in the results of TEST_STATEID.
     Tested {

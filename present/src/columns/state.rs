@@ -39,7 +39,12 @@ static ENDS: Words = &[
         "lost",
         "the server rejected it as unknown, or the client created a new client ID and this state was lost with the old one",
     ),
-    explained("abandoned", "its client ID was destroyed, or the client restarted, before it was returned"),
+    explained("abandoned", "its client ID was destroyed before it was returned"),
+    explained("restarted", "the client restarted before it was returned"),
+    explained(
+        "taken-over",
+        "another host asked for a client ID with the same client owner and another verifier",
+    ),
     explained(
         "unknown",
         "a call that would end it has no readable reply, or packets that may have ended it are missing",

@@ -41,7 +41,7 @@ pub(super) fn getattr(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
     let kind = walk.lock_type()?;
-    walk.flag()?;
+    let reclaims = walk.flag()?;
     walk.range()?;
     let owner = if walk.bool()? {
         walk.skip(4)?;
@@ -53,7 +53,7 @@ pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
         walk.skip(4)?;
         None
     };
-    walk.facts.add(FactKind::Lock { kind, owner });
+    walk.facts.add(FactKind::Lock { kind, owner, reclaims });
     Ok(())
 }
 

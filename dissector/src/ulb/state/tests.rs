@@ -100,15 +100,15 @@ fn lock_and_stateid_facts_are_found() {
     use FactKind::*;
     let (one, two) = (id([1, 0, 0, 5]), id([2, 0, 0, 6]));
     let (arguments, results) = of("12 2 0 h0 h9 1 1 1 0 0 5 1 h7 'owner'", "0 2 0 0 6");
-    let [ArgumentStateId(open), Lock { kind: 2, owner: Some(owner) }] = arguments[..] else {
+    let [ArgumentStateId(open), Lock { kind: 2, owner: Some(owner), reclaims: false }] = arguments[..] else {
         panic!("{arguments:?}")
     };
     assert_eq!((open, results), (one, vec![ResultStateId(two)]));
     let (again, _) = of("12 1 0 h8 h9 1 1 1 0 0 5 1 h7 'other'", "0 2 0 0 6");
-    let [_, Lock { kind: 1, owner: Some(other) }] = again[..] else { panic!("{again:?}") };
+    let [_, Lock { kind: 1, owner: Some(other), reclaims: false }] = again[..] else { panic!("{again:?}") };
     assert_ne!(owner, other);
-    let (arguments, _) = of("12 1 0 h0 h9 0 2 0 0 6 1", "10010 h0 h9 2 h7 'owner'");
-    assert_eq!(arguments, [ArgumentStateId(two), Lock { kind: 1, owner: None }]);
+    let (arguments, _) = of("12 1 1 h0 h9 0 2 0 0 6 1", "10010 h0 h9 2 h7 'owner'");
+    assert_eq!(arguments, [ArgumentStateId(two), Lock { kind: 1, owner: None, reclaims: true }]);
     assert_eq!(
         of("14 1 1 2 0 0 6 h0 h9", "0 3 0 0 6"),
         (vec![ArgumentStateId(two)], vec![ResultStateId(id([3, 0, 0, 6]))])
