@@ -55,6 +55,8 @@ pub(super) struct Gap {
     pub(super) answered: Option<Time>,
     /// The call whose reply ended the silence.
     pub(super) ended_by: Option<Time>,
+    /// The parts of the silence in which chunks of waiting calls moved: a bit for each 64th.
+    pub(super) moved: u64,
 }
 
 impl Gap {
@@ -67,6 +69,7 @@ impl Gap {
 
     /// Counts a call that waited at its end.
     pub(super) fn count(&mut self, call: &Call) {
+        call.moved.into_iter().flatten().for_each(|span| self.note_moved(span));
         let is_open = call.reply.is_none_or(|reply| reply.frame >= self.end.frame);
         let is_long = self.end.time.since(call.seen.time) >= SILENCE;
         if is_open && is_long && !self.passes(call) {
@@ -75,11 +78,43 @@ impl Gap {
         }
     }
 
-    /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`].
+    /// The length of a part in `moved`, in nanoseconds.
+    fn part(&self) -> u64 {
+        self.end.time.since(self.start.time) / u64::from(u64::BITS) + 1
+    }
+
+    /// Notes RDMA operations of a waiting call. Between two that are far apart, nothing may have moved.
+    fn note_moved(&mut self, (first, last): (Time, Time)) {
+        let part = self.part();
+        let place = |time: Time| {
+            (self.start.time <= time && time <= self.end.time).then(|| time.since(self.start.time) / part)
+        };
+        let (first, last) = match (place(first), place(last)) {
+            (Some(first), Some(to)) if (to - first) * part < SILENCE => (first, to),
+            (Some(only), _) | (None, Some(only)) => (only, only),
+            (None, None) => return,
+        };
+        (first..=last).for_each(|bit| self.moved |= 1 << bit);
+    }
+
+    /// Whether chunks of waiting calls moved at least once in each [`SILENCE`] from this time on.
+    fn is_busy(&self, from: Time) -> bool {
+        let mut quiet = 0;
+        let first = from.since(self.start.time) / self.part();
+        let mut rest = !self.moved & u64::MAX << first;
+        while rest != 0 {
+            rest &= rest << 1;
+            quiet += 1;
+        }
+        (quiet + 2) * self.part() < SILENCE
+    }
+
+    /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`], or if
+    /// the calls only waited for their data.
     pub(super) fn lost(&self) -> Option<(Time, u64)> {
         let from = self.waiting?.max(self.start.time);
         let length = self.end.time.since(from);
-        (length >= SILENCE).then_some((from, length))
+        (length >= SILENCE && !self.is_busy(from)).then_some((from, length))
     }
 }
 
@@ -99,6 +134,8 @@ pub(super) struct Call {
     pub(super) until: Option<Time>,
     /// Whether it offered Read chunks, and the responder read nothing of them.
     pub(super) is_unread: bool,
+    /// The times of its first and last RDMA Read, and of its RDMA Writes.
+    pub(super) moved: [Option<(Time, Time)>; 2],
 }
 
 impl Call {
@@ -115,6 +152,7 @@ impl Call {
             direction: transaction.direction,
             reply: transaction.reply.as_ref().map(|reply| reply.seen),
             until: transaction.unanswered_until,
+            moved: [transaction.timing.reads, transaction.timing.writes],
             is_unread: !call.read_chunks.is_empty()
                 && transaction.timing.reads.is_none()
                 && !transaction.memory_unseen,
@@ -134,6 +172,7 @@ impl Call {
             direction: open.direction,
             reply: None,
             until: None,
+            moved: [open.timing.reads, open.timing.writes],
             is_unread: !call.read_chunks.is_empty() && open.timing.reads.is_none(),
         })
     }

@@ -384,6 +384,7 @@ impl History {
                 calls: 0,
                 answered: self.answered,
                 ended_by: called,
+                moved: 0,
             });
         }
     }

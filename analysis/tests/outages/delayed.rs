@@ -3,8 +3,11 @@
 use super::{Kind, SECOND, SessionEvent, events_of, events_within, follow, testkit};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::report::{Harm, Report};
-use rdmascope_testkit::messages::{call_to, compound, message, msg, nfs3, reply};
+use rdmascope_testkit::messages::{
+    WRITE_POSITION, call_to, compound, data, message, msg, nfs3, read_segment, reply, segment,
+};
 use rdmascope_testkit::world::World;
+use rdmascope_wire::rpcrdma::Builder;
 
 /// An NFSv3 READ of a file, and the answer with this status.
 fn read(xid: u32, file: &str, status: u32) -> (Vec<u8>, Vec<u8>) {
@@ -195,4 +198,38 @@ fn a_lock_that_another_owner_holds_is_waited_for() {
         ["2 NFSv4.1 LOCK requests waited, the longest 93.0s for a lock of another owner: server answered \
           NFS4ERR_DENIED (10010) 6 times; 1 not carried out before the capture ends"]
     );
+}
+
+/// Four WRITEs whose data takes 2.4 s to move. Between the second and the third, nothing moves for
+/// `pause` nanoseconds.
+fn slow_writes(pause: i64) -> World {
+    let mut world = World::connected();
+    world.getattr(1);
+    world.wait(3 * SECOND);
+    let memory = |xid: u32| segment(xid, 1_000, 0x1000);
+    for xid in 2..6 {
+        let header = Builder { reads: vec![read_segment(WRITE_POSITION, memory(xid))], ..msg(xid) };
+        world.send(testkit::CLIENT, &message(&header, &nfs3(xid, 7, "'handle' h0 1000 2 1000")));
+    }
+    world.ack(testkit::SERVER);
+    for xid in 2..6 {
+        world.wait(if xid == 4 { pause } else { 6 * SECOND / 10 });
+        world.read(testkit::SERVER, memory(xid), &data(1_000));
+    }
+    for xid in 2..6 {
+        world.send(testkit::SERVER, &message(&msg(xid), &reply(xid, "0 0 0 1000 2 h0")));
+    }
+    world.ack(testkit::CLIENT);
+    world
+}
+
+/// A slow link serves its calls. If nothing moves for a second, it does not.
+#[test]
+fn calls_whose_data_moves_are_not_without_service() {
+    let lost = |pause| {
+        let events = events_of(&slow_writes(pause)).into_iter();
+        events.filter(|event| event.kind == Kind::ServiceLost).map(|event| event.text).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(6 * SECOND / 10), [""; 0]);
+    assert_eq!(lost(2 * SECOND), ["no reply for 3.80s while 4 calls waited"]);
 }
