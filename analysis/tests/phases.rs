@@ -199,6 +199,28 @@ fn sending_time_is_not_server_time() {
     assert_eq!(busy(1_000, 1_000), [20, 30, 70, 0, 200, 200, 0, 400, 100]);
 }
 
+/// TCP may wait before it acknowledges, but not for half a second. Then the call was lost.
+#[test]
+fn a_late_ack_of_tcp_is_no_estimate() {
+    let mut transaction = transaction(None, None, None);
+    let call = transaction.call.as_ref().expect("it has one").seen.time;
+    let reply = transaction.reply.as_mut().expect("it has one");
+    (reply.first.time, reply.seen.time) = (call.plus(900_000_000), call.plus(900_000_000));
+    (transaction.timing.acknowledges_late, transaction.timing.round_trip) = (true, 40_000);
+    let until_ack = |transaction: &mut Transaction, acknowledged: Option<u64>| {
+        transaction.timing.acknowledged =
+            acknowledged.map(|after| Seen { frame: 11, time: call.plus(after) });
+        let phases = Phases::of(transaction).expect("it has call and reply");
+        (phases.times[1], phases.estimated)
+    };
+    assert_eq!(until_ack(&mut transaction, Some(30_000)), (30_000, false));
+    assert_eq!(until_ack(&mut transaction, Some(40_000_000)), (40_000, true));
+    assert_eq!(until_ack(&mut transaction, Some(499_999_999)), (40_000, true));
+    assert_eq!(until_ack(&mut transaction, Some(500_000_000)), (500_000_000, false));
+    // The ACK came with the reply.
+    assert_eq!(until_ack(&mut transaction, None), (400_000_000, true));
+}
+
 #[test]
 fn groups_sum_their_phases() {
     assert_eq!(grouped([1, 2, 4, 8, 16, 32, 64, 128, 256]), [3, 16, 36, 72, 128, 256]);

@@ -35,6 +35,10 @@ pub struct Phases {
     pub estimated: bool,
 }
 
+/// TCP acknowledges within half a second (RFC 9293, section 3.8.6.3), in nanoseconds. If it takes longer,
+/// the call was lost.
+const LATEST_ACK: u64 = 500_000_000;
+
 impl Phases {
     /// The number of phases.
     pub const COUNT: usize = 9;
@@ -75,7 +79,12 @@ impl Phases {
         let round_trip = Some(timing.round_trip).filter(|trip| *trip > 0);
         let seen = timing.acknowledged.map(|seen| within(seen.time));
         let arrived = match seen {
-            Some(seen) if timing.acknowledges_late => Some(round_trip.unwrap_or(seen).min(seen)),
+            Some(seen) if timing.acknowledges_late && seen < LATEST_ACK => {
+                Some(round_trip.unwrap_or(seen).min(seen))
+            }
+            None if timing.acknowledges_late => {
+                round_trip.map(|trip| trip.max(first.saturating_sub(LATEST_ACK)))
+            }
             seen => seen.or(round_trip),
         };
         let acknowledged = arrived.unwrap_or(0).min(first);
