@@ -63,8 +63,16 @@ impl Gap {
     /// Whether a call waited during the silence and after it, although a much later call ended it.
     /// Then the silence is no loss of service.
     pub(super) fn passes(&self, call: &Call) -> bool {
+        if call.acknowledged.is_some_and(|at| self.ends_with(call, at)) {
+            return false;
+        }
         let is_left = call.reply.is_none_or(|reply| reply.time.since(self.end.time) >= SILENCE);
         call.is_passed(self.answered) || is_left && call.is_passed(self.ended_by)
+    }
+
+    /// Whether the server acknowledged a call so late that it received nothing during the silence.
+    fn ends_with(&self, call: &Call, acknowledged: Time) -> bool {
+        acknowledged.since(call.seen.time) >= SILENCE && self.end.time.since(acknowledged) < SILENCE
     }
 
     /// Counts a call that waited at its end.
@@ -134,6 +142,8 @@ pub(super) struct Call {
     pub(super) until: Option<Time>,
     /// Whether it offered Read chunks, and the responder read nothing of them.
     pub(super) is_unread: bool,
+    /// The ACK of the call.
+    pub(super) acknowledged: Option<Time>,
     /// The times of its first and last RDMA Read, and of its RDMA Writes.
     pub(super) moved: [Option<(Time, Time)>; 2],
 }
@@ -152,6 +162,7 @@ impl Call {
             direction: transaction.direction,
             reply: transaction.reply.as_ref().map(|reply| reply.seen),
             until: transaction.unanswered_until,
+            acknowledged: transaction.timing.acknowledged.map(|seen| seen.time),
             moved: [transaction.timing.reads, transaction.timing.writes],
             is_unread: !call.read_chunks.is_empty()
                 && transaction.timing.reads.is_none()
@@ -172,6 +183,7 @@ impl Call {
             direction: open.direction,
             reply: None,
             until: None,
+            acknowledged: open.timing.acknowledged.map(|seen| seen.time),
             moved: [open.timing.reads, open.timing.writes],
             is_unread: !call.read_chunks.is_empty() && open.timing.reads.is_none(),
         })

@@ -540,3 +540,30 @@ fn losses_end_connections_not_the_calls_under_way() {
         assert_eq!(again, usize::from(!is_lost), "{found:#?}");
     }
 }
+
+/// The server receives nothing for 9 s. Then it answers the later call at once, and the earlier one after
+/// 2 s.
+#[test]
+fn a_call_that_arrives_late_waits_with_the_others() {
+    let lost_from = |acknowledges: bool| {
+        let mut world = World::connected();
+        world.getattr(1);
+        let since = world.now;
+        world.send(testkit::CLIENT, &getattr(2).0);
+        if acknowledges {
+            world.ack(testkit::SERVER);
+        }
+        world.wait(4 * SECOND);
+        world.send(testkit::CLIENT, &getattr(3).0);
+        world.wait(5 * SECOND);
+        world.ack(testkit::SERVER);
+        world.send(testkit::SERVER, &getattr(3).1);
+        world.wait(2 * SECOND);
+        world.send(testkit::SERVER, &getattr(2).1);
+        world.ack(testkit::CLIENT);
+        lost(&world, since)[0]
+    };
+    assert_eq!(lost_from(false), (0.0, 9.0));
+    // The server had the call, and the client did nothing else at first.
+    assert_eq!(lost_from(true), (4.0, 5.0));
+}
