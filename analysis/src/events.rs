@@ -15,6 +15,7 @@ mod known;
 mod listing;
 mod lost;
 mod outages;
+mod recovery;
 mod setup;
 mod state;
 

@@ -4,6 +4,7 @@ use super::arrival::{Arrivals, Late};
 use super::credits::Credits;
 use super::facts::{Burst, Call, Closed, Gap, Retry, Run, Summary};
 use super::failing::{self, Failing};
+use super::recovery::Recovery;
 use super::setup::Setup;
 use super::{SILENCE, TWICE};
 use rdmascope_dissector::connection::Connection;
@@ -13,19 +14,8 @@ use rdmascope_dissector::observation::{
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-use rdmascope_dissector::ulb::{Nfs4, OperationKind};
 use rdmascope_wire::rpcrdma::Procedure;
 use rdmascope_wire::{Xid, cm};
-
-/// The calls that set up a client ID, a session and its state again.
-pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
-    (Nfs4::ExchangeId, "EXCHANGE_ID"),
-    (Nfs4::CreateSession, "CREATE_SESSION"),
-    (Nfs4::BindConnToSession, "BIND_CONN_TO_SESSION"),
-    (Nfs4::ReclaimComplete, "RECLAIM_COMPLETE"),
-    (Nfs4::Setclientid, "SETCLIENTID"),
-    (Nfs4::SetclientidConfirm, "SETCLIENTID_CONFIRM"),
-];
 
 /// The facts kept about a connection.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +45,7 @@ pub(super) struct History {
     /// Calls that have no reply yet.
     pub(super) unanswered: Vec<Call>,
     arrivals: Arrivals,
-    pub(super) recovery: [u64; RECOVERY.len()],
-    pub(super) recovering: Option<Run>,
+    pub(super) recovery: Recovery,
     pub(super) bursts: Vec<Burst>,
     pub(super) retries: [Option<Retry>; 2],
     /// The frames of the latest two packets that the requester repeated although the capture shows
@@ -308,16 +297,7 @@ impl History {
         if (is_open || call.reply.is_none() && transaction.reply.is_some()) && self.unanswered.len() < MOST {
             self.unanswered.push(call);
         }
-        for operation in &transaction.details.operations {
-            let OperationKind::Nfs4(kind) = operation.kind else { continue };
-            if let Some(index) = RECOVERY.iter().position(|(known, _)| *known == kind) {
-                self.recovery[index] += 1;
-                Run::add(&mut self.recovering, call.seen);
-                if let (Some(run), Some(reply)) = (&mut self.recovering, reply) {
-                    run.last = reply;
-                }
-            }
-        }
+        self.recovery.add(transaction, call.seen, reply);
     }
 
     /// Whether a reply in this packet reaches no requester: it has closed the connection, or an end has

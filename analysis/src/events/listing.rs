@@ -1,7 +1,7 @@
 //! Creates events from the gathered facts.
 
 use super::facts::{Burst, Call, Closed, Run, Summary};
-use super::history::{History, RECOVERY};
+use super::history::History;
 use super::known::{Known, Reached, end_name, event, event_of_run, link, number_networks};
 use super::{Kind, SILENCE, SessionEvent, failing, outages};
 use crate::names::{Label, Rejection};
@@ -48,7 +48,7 @@ pub(super) fn events<'a>(
         disconnect_unanswered(one, &mut report);
         if let Some(before) = before {
             replayed(&known[last_used(&known, before)], one, &mut report);
-            recovered(history, &mut report);
+            history.recovery.event().map(&mut report);
         }
         exhausted(history, end, &mut report);
         debug_assert!(before.is_none_or(|before| before < index), "a connection follows an earlier one");
@@ -404,13 +404,4 @@ fn replayed(before: &Known<'_>, one: &Known<'_>, report: &mut dyn FnMut(SessionE
         format!("{} that had no reply on connection {} sent again", Counted(count, "call"), before.id.0);
     let run = Run { first: *first, last: *last, count };
     report(SessionEvent { other: Some(before.id), ..event_of_run(run, true, Kind::CallsReplayed, text) });
-}
-
-/// Reports calls that set up client ID, session and state again.
-fn recovered(history: &History, report: &mut dyn FnMut(SessionEvent)) {
-    let Some(run) = history.recovering else { return };
-    let named = RECOVERY.iter().zip(history.recovery).filter(|(_, count)| *count > 0);
-    let named: Vec<String> = named.map(|((_, name), count)| format!("{count} {name}")).collect();
-    let run = Run { count: history.recovery.iter().sum(), ..run };
-    report(event_of_run(run, true, Kind::Recovery, format!("recovery: {}", named.join(", "))));
 }

@@ -42,7 +42,11 @@ static KINDS: Words = &[
         "calls-replayed",
         "calls without a reply on one connection were repeated on the next connection",
     ),
-    explained("recovery", "NFSv4 calls after a reconnect that establish client ID, session and state again"),
+    explained(
+        "recovery",
+        "NFSv4 calls after a reconnect that establish client ID and session again, and reclaims of opens and \
+         locks",
+    ),
     explained(
         "call-waited",
         "a call waited for at least a second, or never had a reply, while calls sent later were answered; or a \
