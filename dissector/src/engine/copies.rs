@@ -253,7 +253,7 @@ impl Copies {
         const ONE_IN: u64 = 64;
         const ENTRIES: usize = 256;
         let hash = sighting.identity.hash();
-        if hash % ONE_IN != 0 || self.sets.len() != SETS {
+        if !hash.is_multiple_of(ONE_IN) || self.sets.len() != SETS {
             return;
         }
         self.sample.resize(ENTRIES, (0, Time(0)));
