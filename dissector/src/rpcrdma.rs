@@ -25,7 +25,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub(crate) use memory::{Access, Memory};
 pub(crate) use peers::Peers;
-pub(crate) use reordering::is_request_for;
+pub(crate) use reordering::{is_request_for, reused_xid};
 pub(crate) use transcript::NotedStep;
 
 use crate::event::{Event, Eviction, Report};
@@ -377,6 +377,11 @@ impl Transactions {
         let before = core::mem::replace(&mut open.weight, 0);
         open.weight = open.weigh() + open.scattered;
         self.weight = self.weight - before + open.weight;
+    }
+
+    /// Whether the caller of a transaction acknowledged a Send before it sent the call.
+    fn is_received_before(&self, send: &Send<'_>, slot: Slot) -> bool {
+        self.slots.get(slot.index as usize).is_some_and(|open| open.is_called_after_send(send))
     }
 
     /// Whether a transaction begins so long after a packet that the packet does not belong to it.

@@ -463,8 +463,10 @@ impl Session {
             false => HalfFlow { acknowledged: self.transport.acknowledged(side), ..HalfFlow::default() },
         });
         if End::BOTH.into_iter().any(|end| self.waits(end)) {
+            self.peers.gaps = End::BOTH.map(|side| self.transport.has_acknowledged_gap(side));
             self.peers.note_acknowledged();
         } else {
+            self.peers.gaps = [false; 2];
             self.peers.forget_acknowledged();
         }
     }

@@ -207,8 +207,9 @@ fn reordered_requests_on_a_slot_accuse_no_end() {
     }
 }
 
-/// A client uses one XID and one piece of memory for all of its calls.
-fn with_one_xid() -> World {
+/// A client uses one XID and one piece of memory for all of its calls, with this time in nanoseconds
+/// between them.
+fn with_one_xid(pause: i64) -> World {
     let mut world = World::connected();
     let memory = segment(7, 0x400, 0x10_0000);
     for round in 0..6 {
@@ -217,7 +218,7 @@ fn with_one_xid() -> World {
         } else {
             world.getattr(7);
         }
-        world.wait(200_000_000);
+        world.wait(pause);
     }
     world.disconnect(CLIENT);
     world
@@ -226,15 +227,17 @@ fn with_one_xid() -> World {
 /// A reply whose call the capture lacks is not that of the next call with its XID.
 #[test]
 fn reused_xid_after_a_lost_call_accuses_no_end() {
-    let world = with_one_xid();
-    assert_eq!(certain(&whole(&world)), [""; 0]);
-    for lost in 0..world.frames.len() {
-        let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
-        assert_eq!(certain(&lacking), [""; 0], "without frame {lost}");
-    }
-    for start in 0..world.frames.len() {
-        let late = capture(&world, |index, frame| (index >= start).then_some(frame.data.len()));
-        assert_eq!(certain(&late), [""; 0], "from frame {start} on");
+    for pause in [0, 10_000, 1_000_000, 200_000_000] {
+        let world = with_one_xid(pause);
+        assert_eq!(certain(&whole(&world)), [""; 0]);
+        for lost in 0..world.frames.len() {
+            let lacking = capture(&world, |index, frame| (index != lost).then_some(frame.data.len()));
+            assert_eq!(certain(&lacking), [""; 0], "{pause} ns, without frame {lost}");
+        }
+        for start in 0..world.frames.len() {
+            let late = capture(&world, |index, frame| (index >= start).then_some(frame.data.len()));
+            assert_eq!(certain(&late), [""; 0], "{pause} ns, from frame {start} on");
+        }
     }
 }
 

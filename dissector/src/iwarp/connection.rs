@@ -422,6 +422,11 @@ impl IwarpConnection {
         self.halves.iter().filter_map(of).min()
     }
 
+    /// Whether segments of an end are held after a gap whose bytes the other end acknowledged.
+    pub(crate) fn has_acknowledged_gap(&self, end: End) -> bool {
+        self.halves[end].stream.has_acknowledged_gap()
+    }
+
     /// Skips the gaps of an end whose bytes were acknowledged. Returns whether there was one.
     pub(crate) fn skip_acknowledged_gaps(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let before = self.halves[end].stream.expected();

@@ -120,6 +120,11 @@ impl Stream {
         !self.held.is_empty()
     }
 
+    /// Whether the other end acknowledged all bytes missing before the first held segment.
+    pub(super) fn has_acknowledged_gap(&self) -> bool {
+        self.gap.is_some_and(|gap| gap.confirmed.is_some())
+    }
+
     /// Bytes of heap memory used.
     pub(super) fn footprint(&self) -> usize {
         self.held.capacity() * size_of::<HeldSegment>() + self.held_bytes

@@ -373,6 +373,11 @@ impl ReliableConnection {
         self.halves.iter().filter_map(of).min()
     }
 
+    /// Whether packets of an end are held after a gap whose packets the receiver acknowledged.
+    pub(crate) fn has_acknowledged_gap(&self, end: End) -> bool {
+        self.halves[end].requests.has_acknowledged_gap()
+    }
+
     /// Skips a gap whose packets the receiver acknowledged, without waiting for reordering.
     ///
     /// Returns whether there was such a gap.

@@ -394,15 +394,20 @@ impl Requests {
         }
     }
 
-    /// Skips a gap whose packets the receiver acknowledged, without waiting for reordering.
-    ///
-    /// Returns whether there was such a gap.
-    pub(super) fn skip_acknowledged_gap(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) -> bool {
+    /// Whether packets are held after a gap whose packets the receiver acknowledged.
+    pub(super) fn has_acknowledged_gap(&self) -> bool {
         let received = match (self.expected, self.acknowledged) {
             (Some(expected), Some(psn)) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
             _ => false,
         };
-        if !received || self.held.is_empty() {
+        received && !self.held.is_empty()
+    }
+
+    /// Skips a gap whose packets the receiver acknowledged, without waiting for reordering.
+    ///
+    /// Returns whether there was such a gap.
+    pub(super) fn skip_acknowledged_gap(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) -> bool {
+        if !self.has_acknowledged_gap() {
             return false;
         }
         self.skip_gap(deliver);

@@ -1,7 +1,7 @@
 //! The memory that one end has advertised in open transactions.
 
 use super::Slot;
-use crate::rdma::{MemoryRange, Placement, Position, ReadRequest, Send};
+use crate::rdma::{MemoryRange, Placement, Position, ReadRequest};
 use crate::record::{REORDERING, Seen};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -71,21 +71,6 @@ pub(super) struct Advertisement {
 }
 
 impl Advertisement {
-    /// Creates that of a Send. `sent` has the last acknowledged position of its sender, and `received`
-    /// that of the other end, each with the packet that acknowledged it.
-    pub(super) fn of(
-        send: &Send<'_>,
-        [sent, received]: [Option<(Position, Seen)>; 2],
-        follows_gap: bool,
-    ) -> Advertisement {
-        // Such a packet arrived late in the capture, and may have been sent before the acknowledgement.
-        let is_late = sent.is_some_and(|(position, seen)| {
-            send.last().distance(position) >= 0 && seen.frame < send.seen.frame
-        });
-        let before = received.filter(|(_, seen)| !is_late && seen.frame < send.first.frame);
-        Advertisement { seen: send.seen, after: before.map(|(position, _)| position), follows_gap }
-    }
-
     /// Whether the operation was acknowledged before the message. Positions cannot be compared after a
     /// long time.
     #[inline]

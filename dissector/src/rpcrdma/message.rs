@@ -35,6 +35,7 @@ impl Transactions {
         open.was_held_in_gap = send.seen.time < peers.missing_since;
         open.waited_before = peers.waited(from.other(), send.seen.time);
         open.waited = open.waited_before;
+        open.received_before = peers.received_before(from, send);
         let mut message = Message::new(send, header);
         let reduced = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
         let lengths =
@@ -94,7 +95,9 @@ impl Transactions {
         report: &mut Report<'_>,
     ) {
         let caller = from.other();
-        let called = peers.sides[caller].call(header.xid).filter(|slot| !self.begins_after(*slot, send.seen));
+        let is_earlier =
+            |slot: &Slot| self.begins_after(*slot, send.seen) || self.is_received_before(send, *slot);
+        let called = peers.sides[caller].call(header.xid).filter(|slot| !is_earlier(slot));
         if called.is_some() {
             peers.sides[caller].calls.remove(&header.xid);
         }

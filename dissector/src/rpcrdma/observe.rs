@@ -47,9 +47,11 @@ impl Transactions {
         }
         let xid = header.map(|header| header.xid);
         let waiting = xid.and_then(|xid| match kind {
-            Kind::Call => peers.sides[from].calls.get(&xid),
-            Kind::Reply | Kind::Error => peers.sides[from.other()].calls.get(&xid),
-            Kind::Done => peers.sides[from].pulls.get(&xid),
+            Kind::Call => peers.sides[from].call(xid),
+            Kind::Reply | Kind::Error => {
+                peers.sides[from.other()].call(xid).filter(|slot| !self.is_received_before(send, *slot))
+            }
+            Kind::Done => peers.sides[from].pulls.get(&xid).copied(),
             Kind::Other => None,
         });
         let is_explicit = match (kind, header) {

@@ -4,11 +4,11 @@ use super::transcript::Transcript;
 use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::exchange::Keep;
-use crate::rdma::{End, Placement};
-use crate::record::{Seen, Time};
+use crate::rdma::{End, Placement, Position, Send};
+use crate::record::{REORDERING, Seen, Time};
 use crate::roomy::room;
 use crate::transaction::{
-    Direction, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
+    Direction, Message, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
 };
 use crate::ulb::{Details, Entry, Operation, StateFact};
 use alloc::boxed::Box;
@@ -48,6 +48,8 @@ pub(super) struct Open {
     pub(super) waited: u64,
     /// The frame of its first RDMA operation.
     pub(super) moved_in: Option<u64>,
+    /// The last position of the called end that the caller acknowledged before it sent the call.
+    pub(super) received_before: Option<Position>,
     /// Identity of the call. Known only if all observations are enabled.
     pub(super) identity: CallIdentity,
     /// Optional contents, if requested.
@@ -132,6 +134,7 @@ impl Default for Open {
             waited_before: 0,
             waited: 0,
             moved_in: None,
+            received_before: None,
             identity: CallIdentity::default(),
             transcript: None,
             segments: Vec::new(),
@@ -160,6 +163,7 @@ impl Open {
         self.is_answer_hidden = false;
         self.scattered = 0;
         self.moved_in = None;
+        self.received_before = None;
         self.identity = CallIdentity::default();
         self.transcript = Transcript::new(keep);
         self.call_read = false;
@@ -367,6 +371,14 @@ impl Open {
             }
         }
         end
+    }
+
+    /// Whether the caller acknowledged this Send before it sent the call, so it is not the reply.
+    /// Positions cannot be compared after a long time.
+    pub(super) fn is_called_after_send(&self, send: &Send<'_>) -> bool {
+        let is_near = |call: &Message| send.seen.time.since(call.seen.time) <= REORDERING.0;
+        self.received_before.is_some_and(|received| send.last().is_covered_by(received))
+            && self.transaction.call.as_ref().is_some_and(is_near)
     }
 
     /// Whether its call follows this packet.

@@ -105,6 +105,8 @@ pub(crate) struct Peers {
     /// How far the capture covers the packets of each end. Without observations, it has only the
     /// acknowledged positions.
     pub half_flows: [HalfFlow; 2],
+    /// Whether packets of each end wait after a gap that the other end acknowledged.
+    pub gaps: [bool; 2],
     /// The latest acknowledged positions of each end, and the packets that acknowledged them. Kept only
     /// while messages wait.
     pub(super) acknowledged: [VecDeque<(Position, Seen)>; 2],
@@ -126,6 +128,15 @@ impl Peers {
         let is_before = |(_, seen): &(Position, Seen)| seen.frame < packet.frame;
         let now = self.half_flows[end].acknowledged.filter(is_before);
         now.or_else(|| self.acknowledged[end].iter().rev().copied().find(is_before))
+    }
+
+    /// The last position of the other end that end `from` acknowledged before it sent this Send.
+    ///
+    /// `None` if the capture shows the Send too late to compare them: its own ACK precedes it.
+    pub(super) fn received_before(&self, from: End, send: &Send<'_>) -> Option<Position> {
+        let [sent, received] = [from, from.other()].map(|end| self.acknowledged_before(end, send.first));
+        let is_late = sent.is_some_and(|(position, _)| send.last().distance(position) >= 0);
+        received.filter(|_| !is_late).map(|(position, _)| position)
     }
 
     /// Notes what is acknowledged, because messages wait.
@@ -160,10 +171,10 @@ impl Peers {
         (slot, first): (Slot, usize),
         segments: &[Placed],
     ) {
-        let acknowledged = [from, from.other()].map(|end| self.acknowledged_before(end, send.first));
+        let after = self.received_before(from, send);
         let side = &mut self.sides[from];
         let follows_gap = !side.memory.is_used() || send.seen.time.since(self.missing_since) <= REORDERING.0;
-        let by = Advertisement::of(send, acknowledged, follows_gap);
+        let by = Advertisement { seen: send.seen, after, follows_gap };
         for (index, placed) in segments.iter().enumerate().skip(first) {
             side.memory.advertise(&placed.segment, by, slot, index as u32);
         }
@@ -191,6 +202,7 @@ impl Peers {
             unseen: 0,
             slowest: 0,
             half_flows: Default::default(),
+            gaps: [false; 2],
             acknowledged: Default::default(),
             revoked: VecDeque::new(),
             operations: VecDeque::new(),

@@ -69,6 +69,17 @@ impl Transactions {
     }
 }
 
+/// The XID of a Send that is a call with the XID of an open one. The caller had the reply of that one
+/// before.
+pub(crate) fn reused_xid(send: &Send<'_>, from: End, peers: &Peers) -> Option<Xid> {
+    let xid = Xid(u32::from_be_bytes(*send.bytes.first_chunk()?));
+    if !peers.sides[from].awaits(xid) {
+        return None;
+    }
+    let header = Header::parse(send.bytes).ok()?;
+    (certain_kind(&header, payload_of(&header, send.bytes)) == Some(Kind::Call)).then_some(xid)
+}
+
 /// Whether the Send that starts with these bytes asked for a delivery: it is the call of a reply or
 /// an error, or it advertises the memory of an RDMA operation.
 pub(crate) fn is_request_for(send: &[u8], delivery: &Delivery<'_>) -> bool {

@@ -3,9 +3,9 @@
 use super::{Session, SessionEnd};
 use crate::event::{Event, Eviction, Report};
 use crate::observation::{Faulty, Missing, Observed, Refused, Repeated};
-use crate::rdma::{Delivery, End, Fault, Operation, Piece, Placement, Position, Repetition};
+use crate::rdma::{Delivery, End, Fault, Operation, Piece, Placement, Position, Repetition, Send};
 use crate::record::Seen;
-use crate::rpcrdma::{Access, Kind, Peers, Transactions, is_request_for};
+use crate::rpcrdma::{Access, Kind, Peers, Transactions, is_request_for, reused_xid};
 
 impl Session {
     /// Delivers waiting entries that are no longer early, or that have waited long enough by `now`
@@ -125,8 +125,19 @@ fn is_early(
         Delivery::Write(_) | Delivery::ReadRequest(_) if peers.speaks_rpc.is_none() && !peers.paired => {
             ends[from].counts.packets <= FIRST
         }
+        Delivery::Send(send) if precedes_waiting_reply(send, from, ends, peers) => true,
         _ => transactions.is_early(delivery, from, peers),
     }
+}
+
+/// Whether a Send of end `from` is a call with the XID of another one, whose reply waits: for its call,
+/// or after a gap that the caller has acknowledged.
+#[inline]
+fn precedes_waiting_reply(send: &Send<'_>, from: End, ends: &[SessionEnd; 2], peers: &Peers) -> bool {
+    let other = from.other();
+    (peers.gaps[other] || ends[other].early.has_requests())
+        && reused_xid(send, from, peers)
+            .is_some_and(|xid| peers.gaps[other] || ends[other].early.has_reply_to(xid))
 }
 
 /// Whether a delivery may lead to an event at once. Operations on memory that was not advertised

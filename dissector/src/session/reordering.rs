@@ -5,7 +5,9 @@
 
 use crate::rdma::{Delivery, HeldDelivery, Position};
 use crate::record::{Seen, Time};
+use crate::rpcrdma::reply_xid;
 use crate::waiting::{Held, Waiting};
+use rdmascope_wire::Xid;
 
 /// The waiting deliveries of one end.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,14 @@ impl Reordered {
     #[inline]
     pub(super) fn has_requests(&self) -> bool {
         self.requests > 0
+    }
+
+    /// Whether a reply or an error with this XID waits.
+    pub(super) fn has_reply_to(&self, xid: Xid) -> bool {
+        self.waiting.iter().any(|held| match held.delivery() {
+            Delivery::Send(send) => reply_xid(send.bytes) == Some(xid),
+            _ => false,
+        })
     }
 
     /// Whether the RDMA Read request at this position waits.

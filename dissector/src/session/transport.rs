@@ -60,6 +60,8 @@ impl TransportState {
     both! {
         /// Whether packets of an end wait for a gap to be filled.
         fn waits(&self, end: End) -> bool;
+        /// Whether packets of an end wait for a gap to be filled that the other end acknowledged.
+        fn has_acknowledged_gap(&self, end: End) -> bool;
         /// How often the next position of an end was unknown.
         fn unsure(&self, end: End) -> u32;
         /// The last acknowledged position of an end, and the packet that acknowledged it first.

@@ -2,7 +2,7 @@
 
 use crate::report::*;
 use rdmascope_dissector::connection::{ConnectionId, State};
-use rdmascope_dissector::transaction::{Missing, Outcome, Part, Security, Transaction};
+use rdmascope_dissector::transaction::{Message, Missing, Outcome, Part, Security, Transaction};
 use rdmascope_testkit::messages::*;
 use rdmascope_testkit::world::*;
 use rdmascope_wire::{Xid, rpc};
@@ -319,5 +319,39 @@ fn readvertised_handle_belongs_to_later_call() {
     assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
     for xid in [5, 6] {
         assert_eq!(report.xid(xid).reply.as_ref().unwrap().rpc_xid, Some(Xid(xid)), "{xid}");
+    }
+}
+
+/// A client uses one XID for all calls, one after the other. The frames of each call and its reply, by
+/// index.
+fn with_one_xid() -> (World, Vec<[usize; 2]>) {
+    let mut world = World::connected();
+    let pairs = (0..6).map(|_| {
+        let call = world.frames.len();
+        world.getattr(7);
+        [call, call + 2]
+    });
+    let pairs = pairs.collect();
+    (world, pairs)
+}
+
+/// The client acknowledges each reply before its next call, so a reply whose call the capture lacks is
+/// not that of the next one. A reply that the capture lacks leaves one call without a reply.
+#[test]
+fn acknowledged_reply_is_not_that_of_a_later_call() {
+    let (world, pairs) = with_one_xid();
+    let ranges = (3..world.frames.len()).flat_map(|at| [0..at, at..at + 1]);
+    for lost in ranges {
+        let kept: Vec<usize> = (0..world.frames.len()).filter(|index| !lost.contains(index)).collect();
+        let report = world.run_without(lost.clone());
+        let found = |pair: &[usize; 2]| {
+            let frames = pair.map(|index| kept.iter().position(|kept| *kept == index));
+            frames.map(|at| at.map(|at| at as u64 + 1))
+        };
+        let expected: Vec<_> = pairs.iter().map(found).filter(|pair| *pair != [None; 2]).collect();
+        let frame = |message: &Option<Message>| message.as_ref().map(|message| message.seen.frame);
+        let paired: Vec<_> =
+            report.transactions.iter().map(|each| [frame(&each.call), frame(&each.reply)]).collect();
+        assert_eq!(paired, expected, "without frames {lost:?}");
     }
 }
