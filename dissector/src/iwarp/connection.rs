@@ -284,11 +284,7 @@ impl IwarpConnection {
         }
         for end in End::BOTH {
             let (half, other) = end.split(&mut self.halves);
-            if let (Some(own), Some(other)) = (&half.started, &other.started)
-                && own.agrees_on_send(other)
-            {
-                half.framing.expect_indication();
-            }
+            half.agree_on_indication(other.started.as_ref());
             // Each end requests markers for the direction that it receives.
             let wants = self.halves[end.other()].started.as_ref().map(|it| it.frame.markers);
             let Half { framing, started, limit, .. } = &mut self.halves[end];
@@ -550,6 +546,20 @@ impl IwarpConnection {
 }
 
 impl Half {
+    /// Notes whether this end may begin with a ready-to-receive indication, as far as its own start
+    /// frame and that of the other end show it.
+    fn agree_on_indication(&mut self, other: Option<&Started>) {
+        let own = self.started.as_ref();
+        let is_open = own.is_none_or(|own| own.may_agree_on_send(true))
+            && other.is_none_or(|other| other.may_agree_on_send(false));
+        if own.is_some() && other.is_some() || !is_open {
+            self.framing.know_indication();
+        }
+        if own.zip(other).is_some_and(|(own, other)| own.agrees_on_send(other)) {
+            self.framing.expect_indication();
+        }
+    }
+
     /// Whether the other end takes a RST with this sequence number: it has not received the byte so far
     /// (RFC 9293, section 3.10.7.4).
     fn is_in_window(&self, number: u32) -> bool {

@@ -32,6 +32,9 @@ pub(super) struct Framing {
     first: Option<u32>,
     /// The first FPDU may be a ready-to-receive indication without data (RFC 6581, section 9).
     expects_indication: bool,
+    /// The start frames show whether there is a ready-to-receive indication. Otherwise the first Send
+    /// may be one, because the capture lacks a start frame or has it late.
+    knows_indication: bool,
     /// It is known whether the stream has markers.
     knows_markers: bool,
     /// Sequence number of the first of the consecutive FPDUs without a marker, while it is unknown
@@ -39,6 +42,11 @@ pub(super) struct Framing {
     plain_since: Option<u32>,
     /// Number of FPDUs whose start was inferred.
     pub(super) inferred: u32,
+}
+
+/// Whether this is the header of the first Send of an end.
+fn begins_sends(header: &Header) -> bool {
+    matches!(header, Header::Untagged(Untagged { queue: 0, message_number: 1, .. }))
 }
 
 #[derive(Clone, Debug, Default)]
@@ -227,8 +235,9 @@ impl Framing {
 
     /// Returns a framing that searches for FPDUs and keeps the properties of the whole stream.
     pub(super) fn searching(&self) -> Framing {
-        let Framing { crc, overlooks_crc, knows_markers, .. } = *self;
-        Framing { state: State::Searching, crc, overlooks_crc, knows_markers, ..Framing::default() }
+        let Framing { crc, overlooks_crc, knows_indication, knows_markers, .. } = *self;
+        let state = State::Searching;
+        Framing { state, crc, overlooks_crc, knows_indication, knows_markers, ..Framing::default() }
     }
 
     /// The start of the current FPDU, and its header if it is complete.
@@ -263,6 +272,11 @@ impl Framing {
     /// arrived.
     pub(super) fn expect_indication(&mut self) {
         self.expects_indication = self.first.is_some();
+    }
+
+    /// Notes that the start frames show whether there is a ready-to-receive indication.
+    pub(super) fn know_indication(&mut self) {
+        self.knows_indication = true;
     }
 
     /// Examines the first bytes after the start frame: either a marker or a length. The length is 0
@@ -434,8 +448,9 @@ impl Framing {
                 return run.skip(piece.length);
             }
             if fpdu.done as usize == needed && needed > LENGTH_FIELD + Control::LENGTH {
-                fpdu.may_indicate = core::mem::take(&mut self.expects_indication);
                 let header = Header::parse(&fpdu.head[LENGTH_FIELD..needed]);
+                fpdu.may_indicate = core::mem::take(&mut self.expects_indication)
+                    || !self.knows_indication && header.as_ref().is_ok_and(begins_sends);
                 let header = header.ok().filter(|header| usize::from(length) >= header.length());
                 // Until it is known that the stream has no markers, a marker may be in the place of
                 // the next FPDU.

@@ -37,10 +37,15 @@ impl Started {
     /// Whether this Request and a Reply agree that the initiator may begin with a ready-to-receive
     /// indication by a Send without data (RFC 6581, section 9).
     pub(super) fn agrees_on_send(&self, reply: &Started) -> bool {
-        let agrees = |depths: ReadDepths| depths.peer_to_peer && depths.by_send;
-        self.frame.is_request()
-            && !reply.frame.rejected
-            && [self, reply].iter().all(|it| it.depths().is_some_and(agrees))
+        self.may_agree_on_send(true) && reply.may_agree_on_send(false)
+    }
+
+    /// Whether this start frame of an initiator (`true`) or of the other end permits
+    /// [an agreement](Started::agrees_on_send).
+    pub(super) fn may_agree_on_send(&self, initiates: bool) -> bool {
+        self.frame.is_request() == initiates
+            && !self.frame.rejected
+            && self.depths().is_some_and(|depths| depths.peer_to_peer && depths.by_send)
     }
 
     /// Sequence number of its first byte.

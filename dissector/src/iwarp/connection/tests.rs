@@ -548,6 +548,34 @@ fn send_without_data_indicates_readiness() {
     pair.check(["A missing 1", "A send 48+24, [3, 3], \"\" of 0"]);
 }
 
+/// The capture lacks a start frame, or has it after the indication. Only the first Send of an end that
+/// may be an initiator can be one.
+#[test]
+fn first_send_without_data_may_indicate_readiness() {
+    let begin = |end: End| start(end, 0x10, 2, &[BY_SEND, 1, 0, 1]);
+    for starts in [&[][..], &[A], &[B]] {
+        let mut pair = Pair::new();
+        starts.iter().for_each(|end| pair.feed(*end, &begin(*end)));
+        pair.feed(A, &send(1, b""));
+        pair.feed(A, &send(2, b""));
+        let at = if starts == [A] { "48+24" } else { "24+24" };
+        let frame = starts.len() + 2;
+        pair.check([&format!("A send {at}, [{frame}, {frame}], \"\" of 0")]);
+    }
+    for (sender, starts) in [(B, B), (B, A)] {
+        let mut pair = Pair::new();
+        pair.feed(starts, &begin(starts));
+        pair.feed(sender, &send(1, b""));
+        let at = if starts == sender { "24+24" } else { "0+24" };
+        pair.check([&format!("B send {at}, [2, 2], \"\" of 0")]);
+    }
+    // Its start frame does not offer it.
+    let mut pair = Pair::new();
+    pair.feed(A, &start(A, 0x10, 2, &[0x80, 1, 0, 1]));
+    pair.feed(A, &send(1, b""));
+    pair.check(["A send 24+24, [2, 2], \"\" of 0"]);
+}
+
 /// The length field of the indication without a ULPDU is no marker.
 #[test]
 fn fpdu_without_ulpdu_indicates_readiness() {
