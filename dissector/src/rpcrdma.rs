@@ -288,7 +288,7 @@ impl Transactions {
         chunks.flat_map(|chunk| chunk.segments()).any(|segment| !is_offered(segment.handle))
     }
 
-    /// Whether RDMA Reads of this call's memory have started and not finished.
+    /// Whether RDMA Reads of this call's memory are not answered.
     #[inline]
     pub(crate) fn is_being_read(&self, call: Slot) -> bool {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())

@@ -431,3 +431,28 @@ fn small_writes_are_not_blamed_on_the_inline_threshold() {
     assert_eq!(advice(4096), ["advice-small-transfers"]);
     assert_eq!(advice(100_000), ["advice-call-over-threshold"]);
 }
+
+/// A server need not read all of the memory that a call offers (RFC 8166, section 8.1.4). Its error
+/// reply ends the call at once.
+#[test]
+fn calls_after_a_partial_read_exceed_no_credits() {
+    let stale = |xid| message(&Builder { credits: 1, ..msg(xid) }, &reply(xid, "70 0 0"));
+    let parts = [segment(7, 1000, 0x1000), segment(8, 1000, 0x9000)];
+    let part_of_a_segment = Segment { length: 400, ..parts[0] };
+    for pulled in [parts[0], parts[1], part_of_a_segment] {
+        let mut world = World::connected();
+        exchange(&mut world, CLIENT, (&getattr(1).0, &stale(1)));
+        for xid in 2..6 {
+            let reads = parts.map(|part| read_segment(WRITE_POSITION, part)).to_vec();
+            let call = message(&Builder { reads, ..msg(xid) }, &nfs3(xid, 7, "'handle' h0 2000 2 2000"));
+            world.send(CLIENT, &call);
+            world.read(SERVER, pulled, &data(pulled.length as usize));
+            world.send(SERVER, &stale(xid));
+            world.ack(CLIENT);
+        }
+        let found = findings(&whole(&world));
+        let of_credits = found.iter().filter(|finding| rule(finding).id == "credit-limit");
+        let of_credits: Vec<_> = of_credits.map(line).collect();
+        assert_eq!(of_credits, [""; 0], "{pulled:?}");
+    }
+}

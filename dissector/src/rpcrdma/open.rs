@@ -193,14 +193,12 @@ impl Open {
         })
     }
 
-    /// Whether RDMA READs of its memory have started and bytes of it are outstanding.
+    /// Whether RDMA READs asked for bytes of its memory that have not moved. A responder need not read
+    /// all of it (RFC 8166, section 8.1.4).
     #[inline]
     pub(super) fn is_being_read(&self) -> bool {
-        self.transaction.timing.reads.is_some()
-            && self.segments.iter().any(|placed| {
-                matches!(placed.part, Part::ReadChunk(_))
-                    && placed.moved.front() < u64::from(placed.segment.length)
-            })
+        let timing = &self.transaction.timing;
+        timing.requested_bytes > timing.read_bytes
     }
 
     /// Number of bytes from `address`, which is in segment `index`, to the end of the segment.
