@@ -88,14 +88,24 @@ impl States {
                     self.doubt(&(number, Identity::Client(client)), context.call);
                 }
             }
-            (_, OperationOutcome::Failed(status @ (STALE_CLIENTID | EXPIRED))) => {
-                let Some(client) = named else { return };
-                let end = if status == EXPIRED { End::Revoked } else { End::Lost };
-                for number in self.clients.remove(&client).unwrap_or_default() {
-                    self.end_client(number, client, (end, end), at, sink);
+            (_, OperationOutcome::Failed(status)) => {
+                if let Some(client) = named {
+                    self.client_refused(client, status, at, sink);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Ends a client ID that the server refused with a status that says so.
+    pub(super) fn client_refused(&mut self, client: u64, status: u32, at: At, sink: Sink<'_>) {
+        let end = match status {
+            EXPIRED => End::Revoked,
+            STALE_CLIENTID => End::Lost,
+            _ => return,
+        };
+        for number in self.clients.remove(&client).unwrap_or_default() {
+            self.end_client(number, client, (end, end), at, sink);
         }
     }
 

@@ -102,8 +102,13 @@ impl States {
                 self.end(key, end, context.shown, sink);
             }
         }
-        if outcome == OperationOutcome::Succeeded {
-            self.effects(kind, facts, named, current, &begin, sink);
+        match (outcome, opens(facts)) {
+            (OperationOutcome::Succeeded, _) => self.effects(kind, facts, named, current, &begin, sink),
+            // Only minor version 0 uses the client ID in an OPEN.
+            (OperationOutcome::Failed(status), Some((client, _))) if context.minor_version == 0 => {
+                self.client_refused(client, status, context.shown, sink);
+            }
+            _ => {}
         }
     }
 

@@ -509,6 +509,20 @@ fn minor_version_0_has_no_sessions() {
     assert_eq!((found[0].connection.0, found[0].last_connection.0), (1, 2));
 }
 
+/// A server answers an OPEN with the status of its client ID.
+#[test]
+fn an_open_of_minor_version_0_shows_that_the_client_id_ended() {
+    for (status, end) in [(10011, End::Revoked), (10022, End::Lost), (13, End::Open)] {
+        let mut capture = Capture::new(0);
+        capture
+            .call("35 h1 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "35 0 h7 h9")
+            .call("36 h7 h9", "36 0");
+        capture.call("22 'file';18 1 1 0 h7 'owner' 0 4", "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0");
+        capture.call("22 'file';18 2 1 0 h7 'owner' 0 4", &format!("22 0;18 {status}"));
+        assert_eq!(capture.ends(), [(Kind::Client, end), (Kind::Open, end)], "{status}");
+    }
+}
+
 #[test]
 fn encrypted_calls_are_capture_gaps() {
     let mut capture = Capture::new(1);
