@@ -5,6 +5,8 @@ use super::index::Group;
 use super::table::{Key, Sink};
 use super::{At, Beginning, End, Identity, Kind, Raised};
 use crate::paths;
+use core::hash::BuildHasher as _;
+use foldhash::fast::FixedState;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Callback, FactKind, Nfs4, Operation, OperationKind, SessionId, StateFact};
 use rdmascope_wire::nfs::nfsstat4::{BADSESSION, DEADSESSION, EXPIRED, STALE_CLIENTID};
@@ -37,7 +39,8 @@ impl States {
         match (kind, outcome) {
             (Nfs4::ExchangeId | Nfs4::Setclientid, OperationOutcome::Succeeded) => {
                 let Some(client) = given else { return };
-                let owner = owner.zip(server);
+                // SETCLIENTID does not name the server.
+                let owner = owner.zip(server.or_else(|| hash_of_server(context)));
                 let number = self.client(client, owner, true, context, sink);
                 self.seen_client(number, client, context);
                 if let Some(verifier) = restart {
@@ -51,6 +54,9 @@ impl States {
                 let Some(client) = named else { return };
                 let number = self.client(client, None, false, context, sink);
                 self.seen_client(number, client, context);
+                if kind == Nfs4::SetclientidConfirm {
+                    self.confirmed(number, client, context, sink);
+                }
             }
             (Nfs4::CreateSession, OperationOutcome::Succeeded) => {
                 let (Some(client), Some((session, fore))) =
@@ -359,8 +365,8 @@ impl States {
         (End::Replaced, if is_other { End::TakenOver } else { End::Restarted })
     }
 
-    /// Notes that CREATE_SESSION confirms a client ID. It replaces that of the same client at that
-    /// server, with its state (RFC 8881, section 18.35.4).
+    /// Notes that CREATE_SESSION or SETCLIENTID_CONFIRM confirms a client ID. It replaces that of the same
+    /// client at that server, with its state (RFC 8881, section 18.35.4; RFC 7530, section 16.34.5).
     fn confirmed(&mut self, number: u64, client: u64, context: &Context<'_>, sink: Sink<'_>) {
         let lifetime = self.table.live(&(number, Identity::Client(client)));
         let Some(owner) = lifetime.and_then(|lifetime| lifetime.owner) else { return };
@@ -390,4 +396,9 @@ impl States {
         let left = self.table.keys_of(0, Group::Client(client)..=Group::Client(client));
         self.end_all(&left, rest, at, sink);
     }
+}
+
+/// A hash of the server's address.
+fn hash_of_server(context: &Context<'_>) -> Option<u64> {
+    paths::server(context.transaction).map(|server| FixedState::default().hash_one(server))
 }

@@ -523,6 +523,25 @@ fn an_open_of_minor_version_0_shows_that_the_client_id_ended() {
     }
 }
 
+/// SETCLIENTID_CONFIRM with another verifier ends the state of the client (RFC 7530, section 16.34.5).
+#[test]
+fn a_client_id_of_minor_version_0_is_replaced() {
+    let set = |verifier: u32| format!("35 h{verifier} 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1");
+    for (client, verifier, ends) in [
+        (0, 1, [End::Lost, End::Lost]),
+        (0, 2, [End::Replaced, End::Restarted]),
+        (9, 2, [End::Replaced, End::TakenOver]),
+    ] {
+        let mut capture = Capture::new(0);
+        capture.call(&set(1), "35 0 h7 h9").call("36 h7 h9", "36 0");
+        capture.call("22 'file';18 1 1 0 h7 'owner' 0 4", "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0");
+        capture.client = client;
+        capture.call(&set(verifier), "35 0 h8 h9").call("36 h8 h9", "36 0");
+        let found: Vec<End> = capture.ends().iter().map(|(_, end)| *end).collect();
+        assert_eq!(found, [ends[0], ends[1], End::Open], "{client} {verifier}");
+    }
+}
+
 #[test]
 fn encrypted_calls_are_capture_gaps() {
     let mut capture = Capture::new(1);
