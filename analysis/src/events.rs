@@ -18,6 +18,7 @@ mod outages;
 mod recovery;
 mod setup;
 mod state;
+mod twice;
 
 pub use gather::{Events, Open};
 
@@ -69,6 +70,8 @@ pub enum Kind {
     CallFailsAgain,
     /// A server put a request off or denied a lock, and the client asked again later.
     CallDelayed,
+    /// A request without a reply was sent again, and failed as if it had been carried out.
+    CarriedOutTwice,
     /// A server raised flags in sr_status_flags.
     StatusFlags,
     /// NFSv4 state was revoked, lost or abandoned.
@@ -81,7 +84,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Connected,
         Kind::RequestRepeated,
         Kind::RequestUnanswered,
@@ -98,6 +101,7 @@ impl Kind {
         Kind::CreditsExhausted,
         Kind::CallFailsAgain,
         Kind::CallDelayed,
+        Kind::CarriedOutTwice,
         Kind::StatusFlags,
         Kind::StateLost,
         Kind::RecallUnanswered,
@@ -123,6 +127,7 @@ impl Kind {
             Kind::CreditsExhausted => "credits-exhausted",
             Kind::CallFailsAgain => "call-fails-again",
             Kind::CallDelayed => "call-delayed",
+            Kind::CarriedOutTwice => "carried-out-twice",
             Kind::StatusFlags => "status-flags",
             Kind::StateLost => "state-lost",
             Kind::RecallUnanswered => "recall-unanswered",
@@ -182,7 +187,7 @@ pub struct SessionEvent {
     /// A second connection. For a new connection: the one that it follows. For a closed connection: the
     /// one for which a client with work asked at once. For lost service: the one on which service came
     /// back, or the last one on which a call waited. For a call that fails again or is delayed: the last
-    /// one with the call.
+    /// one with the call. For a request that was carried out twice: the first one.
     pub other: Option<ConnectionId>,
     /// For lost service and for a call that fails again: all connections concerned, in order of time,
     /// if there are several. Otherwise empty.

@@ -254,7 +254,7 @@ impl Delayed {
 
 /// A hash of the client, the server, and the arguments that a repetition of the request has too.
 /// SEQUENCE differs in each.
-fn request(transaction: &Transaction) -> u64 {
+pub(super) fn request(transaction: &Transaction) -> u64 {
     let details = &transaction.details;
     let mut hasher = FixedState::default().build_hasher();
     (transaction.route.map(|route| (route.source, route.destination)), transaction.procedure)

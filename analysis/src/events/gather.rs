@@ -6,6 +6,7 @@ use super::history::History;
 use super::known::Reached;
 use super::listing;
 use super::state::StateEvents;
+use super::twice::Twice;
 use super::{Kind, SILENCE, SessionEvent};
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
@@ -82,6 +83,7 @@ pub struct Events {
     latest: Time,
     state: StateEvents,
     delayed: Delayed,
+    twice: Twice,
     /// How often the clock stepped back.
     steps: u32,
     /// The latest time since its last step back.
@@ -139,6 +141,7 @@ impl Events {
         let before = events.len();
         self.state.report(reached, &mut events);
         self.delayed.report(reached, &mut events);
+        self.twice.report(&mut events);
         if events.len() > before {
             events.sort_by_key(listing::order);
         }
@@ -152,6 +155,7 @@ impl Events {
         self.histories.values_mut().for_each(|history| history.forget(before));
         self.state.forget(before);
         self.delayed.forget(before);
+        self.twice.forget(before);
     }
 
     fn histories(&self) -> impl Iterator<Item = (ConnectionId, &History)> {
@@ -238,9 +242,11 @@ impl Observer for Events {
             Event::ClockStep(seen) => {
                 (self.steps, self.since_step) = (self.steps + 1, seen.time);
                 self.delayed.clock_stepped();
+                self.twice.clock_stepped();
             }
             Event::Transaction(transaction) => {
                 self.delayed.handle(transaction);
+                self.twice.handle(transaction);
                 let reply = transaction.reply.as_ref().map(|reply| reply.seen.time);
                 self.since_step =
                     self.since_step.max(reply.or(transaction.unanswered_until).unwrap_or_default());

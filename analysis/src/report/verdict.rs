@@ -311,6 +311,7 @@ fn harm_of(event: &SessionEvent, reach: Reach) -> Option<Harm> {
         | Kind::CallDelayed
         | Kind::RecallUnanswered
         | Kind::CopyUnreported => Some(Harm::Waits),
+        Kind::CarriedOutTwice => Some(Harm::Errors),
         Kind::StateLost if event.does_harm => Some(Harm::Errors),
         Kind::StateLost => Some(Harm::Note),
         Kind::RequestRepeated | Kind::RetriesExhausted => Some(Harm::Loss),

@@ -7,6 +7,7 @@ mod later;
 mod live;
 mod requests;
 mod snapped;
+mod twice;
 
 use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;

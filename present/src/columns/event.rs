@@ -68,6 +68,11 @@ static KINDS: Words = &[
          to send it again later, or denied a lock that the client waits for, for at least a second",
     ),
     explained(
+        "carried-out-twice",
+        "a request that creates, removes or renames had no reply, was sent again, and failed because the object \
+         exists or is gone",
+    ),
+    explained(
         "status-flags",
         "a server set flags of sr_status_flags in a reply to SEQUENCE, until a reply has none of them or \
          the session ends",
@@ -103,7 +108,8 @@ pub static EVENT: Columns<SessionEvent> = {
                 "For `connected` and `calls-replayed`, the previous connection between the same two ends; \
                  for `disconnected`, the connection for which a client with work asked at once; for \
                  `service-lost`, the connection with the next reply, or the next one that was made; for \
-                 `call-fails-again` and `call-delayed`, the last connection with the call.",
+                 `call-fails-again` and `call-delayed`, the last connection with the call; \
+                 for `carried-out-twice`, the first one.",
             )
             .or_null(),
             C::new(
