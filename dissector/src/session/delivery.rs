@@ -162,11 +162,11 @@ fn note_foreign(placement: &Placement<'_>, peers: &Peers, transactions: &mut Tra
 }
 
 /// Whether an operation is not yet counted as unmatched. `last` is the position of the last one of
-/// its end that is.
+/// its end that is. An operation of no bytes accesses no memory (IBTA volume 1, section 9.7.4.1.5).
 #[cold]
 fn begins_operation(placement: &Placement<'_>, last: &mut Option<Position>) -> bool {
-    let Placement { position, first, .. } = *placement;
-    last.replace(first) != Some(first) || position == first
+    let Placement { position, first, memory, .. } = *placement;
+    memory.length > 0 && (last.replace(first) != Some(first) || position == first)
 }
 
 /// Delivers an operation of end `from` to RPC-over-RDMA.

@@ -51,6 +51,24 @@ fn writes_to_memory_of_ended_call_are_unmatched() {
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 2, "of four packets and of one");
 }
 
+/// An operation of no bytes accesses no memory, so it needs none that was advertised.
+#[test]
+fn operations_without_bytes_are_not_unmatched() {
+    let mut world = World::connected();
+    let segments = [segment(7, 100, 0x1000), segment(0, 0, 0)];
+    let mut call = msg(1);
+    call.reads = segments.map(|part| read_segment(CALL_HEADER + 32, part)).to_vec();
+    world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 100 2 100")));
+    world.read(SERVER, segments[0], &data(100));
+    world.read(SERVER, segments[1], &[]);
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 100 2 #8")));
+    let report = world.run();
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    let sent = [connection.requester.sent, connection.responder.sent];
+    assert_eq!(sent.map(|sent| sent.unmatched_placements), [0, 0]);
+    assert_eq!(sent[1].read_requests, 2);
+}
+
 #[test]
 fn misdirected_write_is_unmatched() {
     let mut world = World::connected();
