@@ -115,14 +115,28 @@ impl Memory {
         self.containing(rkey, address).next().is_some()
     }
 
-    /// Adds a segment that a message advertises.
-    pub(super) fn advertise(&mut self, segment: &Segment, by: Advertisement, slot: Slot, index: u32) {
-        if segment.length > 0 {
-            let start = (segment.handle, segment.offset, by.seen.frame);
-            let target = Target { slot, segment: index };
-            self.segments.insert(start, Advertised { target, length: segment.length, by });
-            self.longest = self.longest.max(segment.length);
-            self.is_used = true;
+    /// Adds a segment that a message advertises. Returns whether the message has advertised memory at
+    /// its address before. Then the longest of these segments is known.
+    pub(super) fn advertise(&mut self, segment: &Segment, by: Advertisement, slot: Slot, index: u32) -> bool {
+        if segment.length == 0 {
+            return false;
+        }
+        let start = (segment.handle, segment.offset, by.seen.frame);
+        let new = Advertised { target: Target { slot, segment: index }, length: segment.length, by };
+        self.longest = self.longest.max(segment.length);
+        self.is_used = true;
+        match self.segments.entry(start) {
+            Entry::Vacant(entry) => {
+                entry.insert(new);
+                false
+            }
+            Entry::Occupied(mut known) => {
+                let is_of_message = known.get().target.slot == slot;
+                if !is_of_message || known.get().length < new.length {
+                    known.insert(new);
+                }
+                is_of_message
+            }
         }
     }
 

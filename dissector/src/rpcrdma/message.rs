@@ -59,7 +59,8 @@ impl Transactions {
             if self.observe == Observe::All {
                 self.observe_shared(slot, from, peers, report);
             }
-            peers.advertise(from, send, (slot, 0), &self.slots[slot.index as usize].segments);
+            let open = &mut self.slots[slot.index as usize];
+            open.has_twins = peers.advertise(from, send, (slot, 0), &open.segments);
         }
 
         let open = &mut self.slots[slot.index as usize];

@@ -4,6 +4,7 @@ use super::transcript::Transcript;
 use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::exchange::Keep;
+use crate::interval::Intervals;
 use crate::rdma::{End, Placement, Position, Send};
 use crate::record::{REORDERING, Seen, Time};
 use crate::roomy::room;
@@ -54,6 +55,8 @@ pub(super) struct Open {
     pub(super) identity: CallIdentity,
     /// Optional contents, if requested.
     pub(super) transcript: Option<Box<Transcript>>,
+    /// Some segments of the call begin at the same address.
+    pub(super) has_twins: bool,
     /// The segments that the call and the reply advertised.
     pub(super) segments: Vec<Placed>,
     /// Payload stream of a Long Call.
@@ -137,6 +140,7 @@ impl Default for Open {
             received_before: None,
             identity: CallIdentity::default(),
             transcript: None,
+            has_twins: false,
             segments: Vec::new(),
             call_stream: Vec::new(),
             reply_stream: Vec::new(),
@@ -164,6 +168,7 @@ impl Open {
         self.scattered = 0;
         self.moved_in = None;
         self.received_before = None;
+        self.has_twins = false;
         self.identity = CallIdentity::default();
         self.transcript = Transcript::new(keep);
         self.call_read = false;
@@ -199,6 +204,29 @@ impl Open {
     pub(super) fn is_being_read(&self) -> bool {
         let timing = &self.transaction.timing;
         timing.requested_bytes > timing.read_bytes
+    }
+
+    /// The segment that an RDMA Read of a byte in segment `index` concerns: of those that begin at the
+    /// same address, the first whose set `of` lacks the byte. A call may name the same memory in
+    /// several Read segments.
+    #[inline]
+    pub(super) fn read_target(&self, index: u32, address: u64, of: impl Fn(&Placed) -> &Intervals) -> u32 {
+        if self.has_twins { self.find_twin(index, address, of).unwrap_or(index) } else { index }
+    }
+
+    #[cold]
+    fn find_twin(&self, index: u32, address: u64, of: impl Fn(&Placed) -> &Intervals) -> Option<u32> {
+        let known = self.segments.get(index as usize)?;
+        let at = address.wrapping_sub(known.segment.offset);
+        let lacks = |placed: &Placed| {
+            let Segment { handle, offset, length } = placed.segment;
+            matches!(placed.part, Part::ReadChunk(_))
+                && placed.of_reply == known.of_reply
+                && (handle, offset) == (known.segment.handle, known.segment.offset)
+                && at < u64::from(length)
+                && of(placed).within(at, at + 1).next().is_none()
+        };
+        self.segments.iter().position(lacks).map(|found| found as u32)
     }
 
     /// Number of bytes from `address`, which is in segment `index`, to the end of the segment.

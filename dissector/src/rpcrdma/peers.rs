@@ -163,22 +163,24 @@ impl Peers {
     }
 
     /// Adds the segments of a transaction from the index `first` on, which a Send of end `from`
-    /// advertises.
+    /// advertises. Returns whether some begin at the same address.
     pub(super) fn advertise(
         &mut self,
         from: End,
         send: &Send<'_>,
         (slot, first): (Slot, usize),
         segments: &[Placed],
-    ) {
+    ) -> bool {
         let after = self.received_before(from, send);
         let side = &mut self.sides[from];
         let follows_gap = !side.memory.is_used() || send.seen.time.since(self.missing_since) <= REORDERING.0;
         let by = Advertisement { seen: send.seen, after, follows_gap };
+        let mut has_twins = false;
         for (index, placed) in segments.iter().enumerate().skip(first) {
-            side.memory.advertise(&placed.segment, by, slot, index as u32);
+            has_twins |= side.memory.advertise(&placed.segment, by, slot, index as u32);
         }
         side.last = None;
+        has_twins
     }
 
     /// Creates the state of a connection without messages.

@@ -29,8 +29,9 @@ impl Transactions {
         // It may continue in the next segment under the same handle.
         for nth in 0..MOST_SEGMENTS {
             let found = self.target(peers, owner, &access.at(address));
-            let Some(Found { target, .. }) = found else { return };
+            let Some(Found { mut target, .. }) = found else { return };
             let Some(open) = self.find(target.slot) else { return };
+            target.segment = open.read_target(target.segment, address, |placed| &placed.requested);
             if !open.is_for(target.segment as usize, true) {
                 return;
             }
@@ -68,9 +69,12 @@ impl Transactions {
         let Some(found) = self.target(peers, owner, &Access::of(placement, reading)) else {
             return false;
         };
-        let target = found.target;
+        let mut target = found.target;
         peers.sides[owner].last = Some(found);
         let Some(open) = self.slots.get(target.slot.index as usize) else { return false };
+        if reading && !placement.repeated {
+            target.segment = open.read_target(target.segment, placement.address, |placed| &placed.moved);
+        }
         let inside = open.inside(target.segment as usize, placement.address);
         if inside < placement.length {
             return self.place_across(placement, inside, reading, owner, peers, report);

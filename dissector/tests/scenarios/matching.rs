@@ -51,6 +51,30 @@ fn writes_to_memory_of_ended_call_are_unmatched() {
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 2, "of four packets and of one");
 }
 
+/// Two Read segments of a call may name the same memory, in one chunk or in two. The server reads it
+/// for each of them.
+#[test]
+fn segments_may_name_the_same_memory() {
+    let memory = |length| segment(7, length, 0x1000);
+    for lengths in [[1000, 1000], [1000, 600], [600, 1000]] {
+        let mut world = World::connected();
+        let total = lengths[0] + lengths[1];
+        let mut call = msg(1);
+        call.reads = lengths.map(|length| read_segment(WRITE_POSITION, memory(length))).to_vec();
+        let arguments = format!("'handle' h0 {total} 2 {total}");
+        world.send(CLIENT, &message(&call, &nfs3(1, 7, &arguments)));
+        for length in lengths {
+            world.read(SERVER, memory(length), &data(length as usize));
+        }
+        world.send(SERVER, &message(&msg(1), &reply(1, &format!("0 0 0 {total} 2 #8"))));
+        let report = world.run();
+        assert_complete(report.one());
+        let timing = report.one().timing;
+        assert_eq!((timing.requested_bytes, timing.read_bytes), (total.into(), total.into()), "{lengths:?}");
+        assert_eq!(report.connections[0].requester.sent.unmatched_placements, 0);
+    }
+}
+
 /// An operation of no bytes accesses no memory, so it needs none that was advertised.
 #[test]
 fn operations_without_bytes_are_not_unmatched() {
