@@ -41,7 +41,9 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         explanation: "A request is in flight from its call to its reply. Each direction is \
             counted separately. The limit is the grant in the last reply; a lowered grant applies \
             from 2 ms after the Requester acknowledged the reply that carries it, and a grant of \
-            0 counts as 1. Calls sent \
+            0 counts as 1. An acknowledgement is from the adapter, and its software may take the \
+            reply later, so the finding is inconclusive if only a grant that was acknowledged less \
+            than 1 s ago is exceeded. Calls sent \
             before the capture began are not counted, nor are calls whose replies may be among \
             packets that the capture lacks. The finding is reported once the capture is known to \
             contain every reply that the Responder sent before the call. It is inconclusive if the \
@@ -202,6 +204,13 @@ struct Grant {
 }
 
 impl Grant {
+    /// When the capture shows that the caller had acknowledged the reply. `other` is the half-flow of
+    /// replies.
+    fn received_by(&self, other: &HalfFlow) -> Option<Time> {
+        let covering = || other.acknowledged.filter(|(psn, _)| self.psn.distance(*psn) >= 0);
+        self.received.or_else(|| covering().map(|(_, seen)| seen.time.max(self.seen.time)))
+    }
+
     /// The calls that it allows. With a grant of 0 the Requester could never call again, so it may
     /// send one (credit-grant-zero reports the Responder).
     fn allows(&self) -> u32 {
@@ -228,14 +237,17 @@ impl RequesterCredits {
 
     /// Grants that are kept.
     const MOST: usize = 32;
-    /// Nanoseconds that a sender may take to apply a grant after its adapter has acknowledged it.
+    /// Nanoseconds that a sender usually takes to apply a grant after its adapter has acknowledged it.
     const APPLY_DELAY: u64 = 2_000_000;
+    /// Nanoseconds after which the software of a sender has taken a reply that its adapter has
+    /// acknowledged. It runs, because it sends a call.
+    const TAKEN: u64 = 1_000_000_000;
 
-    /// The largest grant that the caller may still apply when it sends at `now`; `None` if unknown.
-    fn granted(&self, now: Time, from_start: bool) -> Option<u32> {
-        let is_applied = |grant: &Grant| {
-            grant.received.is_some_and(|received| now.since(received) > RequesterCredits::APPLY_DELAY)
-        };
+    /// The largest grant that the caller may still apply when it sends at `now`, if it applies a grant
+    /// this `delay` after its acknowledgement; `None` if unknown. `other` is the half-flow of replies.
+    fn granted(&self, (now, delay): (Time, u64), from_start: bool, other: &HalfFlow) -> Option<u32> {
+        let is_applied =
+            |grant: &Grant| grant.received_by(other).is_some_and(|received| now.since(received) > delay);
         let newest = self.grants.iter().rev();
         let has_all = from_start
             && self.since == 0
@@ -256,7 +268,7 @@ impl RequesterCredits {
     }
 
     /// The calls in flight, the one just sent included, and the grants that limit them.
-    fn calls(&self, now: Time, from_start: bool) -> Calls {
+    fn calls(&self, now: Time, from_start: bool, other: &HalfFlow) -> Calls {
         let Some(latest) = self.grants.back() else {
             let is_first = from_start && !self.has_reply();
             let (least, most) = if is_first { (1, 1) } else { (0, u32::MAX) };
@@ -265,7 +277,8 @@ impl RequesterCredits {
         // Most calls are far within the latest grant and need no closer look.
         let allowed = latest.allows();
         let is_within = self.in_flight <= u64::from(allowed);
-        let most = if is_within { allowed } else { self.granted(now, from_start).unwrap_or(u32::MAX) };
+        let granted = || self.granted((now, RequesterCredits::TAKEN), from_start, other);
+        let most = if is_within { allowed } else { granted().unwrap_or(u32::MAX) };
         Calls { in_flight: self.in_flight, least: allowed, most }
     }
 
@@ -273,13 +286,11 @@ impl RequesterCredits {
     #[inline]
     fn note_received(&mut self, other: &HalfFlow) {
         // An acknowledgement covers every earlier reply too.
-        let Some((psn, seen)) = other.acknowledged else { return };
         if self.grants.back().is_none_or(|latest| latest.received.is_some()) {
             return;
         }
-        let waiting = self.grants.iter_mut().filter(|grant| grant.received.is_none());
-        for grant in waiting.filter(|grant| grant.psn.distance(psn) >= 0) {
-            grant.received = Some(seen.time.max(grant.seen.time));
+        for grant in &mut self.grants {
+            grant.received = grant.received_by(other);
         }
     }
 
@@ -401,7 +412,8 @@ impl Memory for Credits {
                 self[from.other()].may_be_answered |= may_be_reply(sent, known);
                 let credits = &mut self[from];
                 credits.note_call(sent, header.credits, &known.half_flows[from.other()]);
-                let calls = credits.calls(sent.send.first.time, known.holds_start());
+                let other = &known.half_flows[from.other()];
+                let calls = credits.calls(sent.send.first.time, known.holds_start(), other);
                 credits.receives.note(sent, Some(calls));
             }
             Kind::Reply | Kind::Error => {
@@ -475,7 +487,12 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
     if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.allows())) {
         return;
     }
-    let granted = credits.granted(sent.send.first.time, view.holds_start()).map_or(u64::MAX, u64::from);
+    let granted = |delay: u64| {
+        let moment = (sent.send.first.time, delay);
+        credits.granted(moment, view.holds_start(), &view.half_flows[other]).map_or(u64::MAX, u64::from)
+    };
+    let is_taken = in_flight > granted(RequesterCredits::TAKEN);
+    let granted = granted(RequesterCredits::APPLY_DELAY);
     if in_flight <= granted {
         return;
     }
@@ -483,7 +500,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
         by_sender(sent, view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
             .frames(credits.granting_frames())
             .values(Value::Count(in_flight), Value::Count(granted))
-            .rests_on(unanswered(sent)),
+            .rests_on(if is_taken { unanswered(sent) } else { Basis::Lacking }),
     );
 }
 

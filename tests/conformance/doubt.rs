@@ -544,3 +544,30 @@ fn reused_memory_is_not_mixed_up_after_a_gap() {
         assert_eq!(certain(&capture), [""; 0], "from frame {start} on");
     }
 }
+
+/// The first call beyond a lowered grant is judged. An acknowledgement does not show that the software
+/// of the client took the reply, so only a long time after it makes the finding certain.
+#[test]
+fn first_call_beyond_a_lowered_grant_is_counted() {
+    let verdicts = |wait: i64| {
+        let granting = |xid, credits| message(&Builder { credits, ..msg(xid) }, &reply(xid, "0 #21"));
+        let mut world = World::connected();
+        world.send(CLIENT, &getattr(1).0);
+        world.send(SERVER, &granting(1, 32));
+        world.ack(CLIENT);
+        (2..=5).for_each(|xid| _ = world.send(CLIENT, &getattr(xid).0));
+        world.send(SERVER, &granting(2, 3));
+        world.ack(CLIENT);
+        world.wait(wait);
+        world.send(CLIENT, &getattr(6).0);
+        world.ack(SERVER);
+        (3..=6).for_each(|xid| _ = world.send(SERVER, &granting(xid, 3)));
+        world.ack(CLIENT);
+        let found = findings(&whole(&world));
+        let of_limit = found.iter().filter(|finding| rule(finding).id == "credit-limit");
+        of_limit.map(|finding| finding.verdict).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(1_000_000), []);
+    assert_eq!(verdicts(20_000_000), [Verdict::Inconclusive]);
+    assert_eq!(verdicts(1_100_000_000), [Verdict::Certain]);
+}
