@@ -48,7 +48,9 @@ pub(super) fn events<'a>(
         disconnect_unanswered(one, &mut report);
         if let Some(before) = before {
             replayed(&known[last_used(&known, before)], one, &mut report);
-            history.recovery.event().map(&mut report);
+            if let Some((run, text)) = history.recovery.summary() {
+                report(event_of_run(run, true, Kind::Recovery, text));
+            }
         }
         exhausted(history, end, &mut report);
         debug_assert!(before.is_none_or(|before| before < index), "a connection follows an earlier one");

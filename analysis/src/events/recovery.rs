@@ -1,8 +1,6 @@
 //! NFSv4 calls that set up client ID, session and state again.
 
 use super::facts::Run;
-use super::known::event_of_run;
-use super::{Kind, SessionEvent};
 use crate::names::{Failure, FailureName, Protocol};
 use crate::units::Counted;
 use rdmascope_dissector::record::Seen;
@@ -71,7 +69,8 @@ impl Recovery {
         true
     }
 
-    pub(super) fn event(&self) -> Option<SessionEvent> {
+    /// The calls from the first one to the last reply, and their description.
+    pub(super) fn summary(&self) -> Option<(Run, String)> {
         let named = CALLS.iter().zip(self.calls).filter(|(_, count)| *count > 0);
         let mut parts: Vec<String> = named.map(|((_, name), count)| format!("{count} {name}")).collect();
         if self.reclaimed > 0 {
@@ -82,8 +81,7 @@ impl Recovery {
             parts.push(format!("{refused} refused with {}", FailureName(failure, protocol)));
         }
         let count = self.calls.iter().sum::<u64>() + self.reclaimed + self.refused;
-        let run = Run { count, ..self.run? };
-        Some(event_of_run(run, true, Kind::Recovery, format!("recovery: {}", parts.join(", "))))
+        Some((Run { count, ..self.run? }, format!("recovery: {}", parts.join(", "))))
     }
 }
 
@@ -115,14 +113,14 @@ mod tests {
             let seen = call.as_ref().expect("it has a call").seen;
             recovery.add(transaction, seen, reply.as_ref().map(|reply| reply.seen));
         }
-        let event = recovery.event().expect("there was a recovery");
+        let (run, text) = recovery.summary().expect("there was a recovery");
         assert_eq!(
-            event.text,
+            text,
             "recovery: 1 EXCHANGE_ID, 1 CREATE_SESSION, 1 reclaim granted, 2 reclaims refused with \
              NFS4ERR_RECLAIM_BAD (10034)"
         );
         // The last reclaim is the sixth transaction.
-        assert_eq!((event.count, event.frames[1]), (5, Some(62)));
-        assert!(Recovery::default().event().is_none());
+        assert_eq!((run.count, run.last.frame), (5, 62));
+        assert!(Recovery::default().summary().is_none());
     }
 }

@@ -270,7 +270,8 @@ impl Copies {
         if self.sets.len() == SETS_APART {
             return;
         }
-        (self.merged.packets, self.merged.again) = (0, 0);
+        // Earlier packets were forgotten before they could come again.
+        self.merged.packets = self.merged.packets.min((SETS * WAYS) as u64);
         let few = core::mem::replace(&mut self.sets, sets(SETS_APART));
         for (identity, shown) in few.into_iter().flat_map(|set| set.identities.into_iter().zip(set.seen)) {
             let Some(shown) = shown else { continue };
@@ -298,7 +299,10 @@ impl Copies {
         {
             let is_elsewhere = shown.place.0.0.file != here.0.file;
             let later = seen.time.since(shown.first.seen.time);
-            let is_late = within < later && later <= LATEST && self.numbers.are_unique(&sighting);
+            let is_late = within < later
+                && later <= LATEST
+                && shown.first.context == context
+                && self.numbers.are_unique(&sighting);
             if is_late && !self.merged.is_sure {
                 self.merged.add();
             }
