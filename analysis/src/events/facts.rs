@@ -77,13 +77,18 @@ impl Gap {
 
     /// Counts a call that waited at its end.
     pub(super) fn count(&mut self, call: &Call) {
-        call.moved.into_iter().flatten().for_each(|span| self.note_moved(span));
         let is_open = call.reply.is_none_or(|reply| reply.frame >= self.end.frame);
         let is_long = self.end.time.since(call.seen.time) >= SILENCE;
         if is_open && is_long && !self.passes(call) {
             self.waiting = Some(self.waiting.map_or(call.seen.time, |waiting| waiting.min(call.seen.time)));
             self.calls += 1;
+            call.moved.into_iter().flatten().for_each(|span| self.note_moved(span));
         }
+    }
+
+    /// Moves its start, and forgets what moved in its parts.
+    pub(super) fn begin_at(&mut self, start: Seen) {
+        (self.start, self.moved) = (start, 0);
     }
 
     /// The length of a part in `moved`, in nanoseconds.
@@ -98,7 +103,7 @@ impl Gap {
             (self.start.time <= time && time <= self.end.time).then(|| time.since(self.start.time) / part)
         };
         let (first, last) = match (place(first), place(last)) {
-            (Some(first), Some(to)) if (to - first) * part < SILENCE => (first, to),
+            (Some(first), Some(to)) if first <= to && (to - first) * part < SILENCE => (first, to),
             (Some(only), _) | (None, Some(only)) => (only, only),
             (None, None) => return,
         };

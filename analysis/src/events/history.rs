@@ -436,7 +436,7 @@ impl History {
         self.replied(arrived, Some(call.seen.time));
         (self.answered, self.last_reply) = (answered, later.or(self.last_reply));
         let overlapping = |gap: &&mut Gap| gap.start.frame < arrived.frame && gap.end.frame > arrived.frame;
-        self.gaps.iter_mut().filter(overlapping).for_each(|gap| gap.start = arrived);
+        self.gaps.iter_mut().filter(overlapping).for_each(|gap| gap.begin_at(arrived));
     }
 
     /// Takes the hosts that sent anything and the acknowledged positions, when the connection ends.

@@ -24,7 +24,7 @@ const MOST: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Twice(HashMap<u64, Request, FixedState>);
 
-/// What became of equal requests.
+/// The outcomes of equal requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Request {
     /// The first one without a reply.
@@ -66,12 +66,11 @@ impl Twice {
             }
         }
         let reply = transaction.reply.as_ref().map(|reply| reply.seen);
-        let is_refused = status.is_some_and(|status| is_evidence(name, status));
-        let request = match (reply, status) {
-            (None, _) | (Some(_), Some(0)) => self.0.entry(request(transaction)).or_default(),
-            _ if is_refused => self.0.entry(request(transaction)).or_default(),
-            _ => return,
-        };
+        let shows = |status| status == 0 || is_evidence(name, status);
+        if reply.is_some() && !status.is_some_and(shows) {
+            return;
+        }
+        let request = self.0.entry(request(transaction)).or_default();
         match (reply, status) {
             (None, _) => _ = request.unanswered.get_or_insert((call, transaction.connection)),
             (Some(reply), Some(0)) => request.succeeded = request.succeeded.max(Some(reply.time)),
